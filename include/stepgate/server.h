@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* SERVER -- a ps inside any process. */
+#ifndef STEPGATE_SERVER_H
+#define STEPGATE_SERVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stepgate/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "stepgate/option.h"
+
+struct stepgate_server;
+
+/* stepgate_server_new -- listens (options: ps_hosts, worker_hosts or workers, task_index, listen, ...). Errors: EBUSY (port in use), EADDRESS, ENODEVICE, EINVAL. */
+int stepgate_server_new(const struct stepgate_options *options, struct stepgate_server **server);
+/* stepgate_server_run -- serves until the job ends (0), is stopped (0), or fails (EJOIN, ELOST, ...). */
+int stepgate_server_run(struct stepgate_server *server);
+/* stepgate_server_stop -- async-signal-safe; run returns soon. */
+void stepgate_server_stop(struct stepgate_server *server);
+/* stepgate_server_address -- the address workers connect to, as text. */
+int stepgate_server_address(const struct stepgate_server *server, char *text, size_t bytes);
+
+struct stepgate_server_stats {
+    size_t size;
+    uint64_t steps;             /* steps applied, over all models */
+    uint64_t bytes_promised;    /* memory that the formula gives; 0 before a model is there */
+    uint64_t bytes_registered;
+    uint32_t workers;           /* connected now */
+};
+int stepgate_server_stats(const struct stepgate_server *server, struct stepgate_server_stats *stats);
+/* stepgate_server_delete -- bounded; sets NULL. */
+void stepgate_server_delete(struct stepgate_server **server);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
