@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ps/protocol/link.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/base/clock.h"
+#include "transport/base/error.h"
+
+#define LINK_OUTBOX_MAX (UINT32_C(64) << 20) /* bytes; a peer that takes nothing for so long is not kept */
+#define LINK_PROOF_NS (UINT64_C(10000) * CLOCK_MS) /* a peer that does not prove itself is let go */
+
+/* link_init -- a link that is not connected. */
+void link_init(struct link *link, const struct proof_secret *secret, int64_t liveness_ms)
+{
+    void *owner = link->owner;
+    int tag = link->tag;
+
+    memset(link, 0, sizeof(*link));
+    link->owner = owner;
+    link->tag = tag;
+    link->secret = secret;
+    link->liveness_ns = liveness_ms > 0 ? (uint64_t)liveness_ms * CLOCK_MS : 0;
+    link->error.size = sizeof(link->error);
+}
+
+/* link_begin -- what both sides do: a hello with a fresh nonce. */
+static void link_begin(struct link *link, const struct hello *hello, bool active, uint64_t now)
+{
+    link->mine = *hello;
+    link->mine.version = HELLO_VERSION;
+    proof_random(link->mine.nonce, sizeof(link->mine.nonce));
+    hello_pack(&link->mine, link->mine_bytes);
+    link->active = active;
+    link->state = LINK_CONNECTING;
+    link->last_heard = now;
+    link->last_sent = now;
+}
+
+/* link_connect -- the active side. */
+int link_connect(struct link *link, struct stepgate_queue *queue, struct stepgate_domain *domain,
+                 const char *address, const struct hello *hello, uint64_t now)
+{
+    link_begin(link, hello, true, now);
+    int status = queue->transport->endpoint_connect(queue, domain, address, link->mine_bytes,
+                                                    STEPGATE_HELLO_BYTES, link, &link->endpoint);
+    if (status != 0) {
+        link->endpoint = NULL;
+        link_fail(link);
+    }
+    return status;
+}
+
+/* link_accept -- the passive side. */
+int link_accept(struct link *link, struct stepgate_request *request, struct stepgate_queue *queue,
+                struct stepgate_domain *domain, const struct hello *hello, const void *theirs,
+                uint32_t theirs_length, uint64_t now)
+{
+    link_begin(link, hello, false, now);
+    int status = hello_unpack(theirs, theirs_length, &link->theirs);
+    if (status != 0) {
+        uint8_t refusal[STEPGATE_HELLO_BYTES];
+        hello_refusal(hello->job, status, refusal);
+        queue->transport->request_refuse(request, refusal, sizeof(refusal));
+        link_fail(link);
+        return status;
+    }
+    memcpy(link->theirs_bytes, theirs, STEPGATE_HELLO_BYTES);
+    status = queue->transport->endpoint_accept(request, queue, domain, link->mine_bytes,
+                                               STEPGATE_HELLO_BYTES, link, &link->endpoint);
+    if (status != 0) {
+        link->endpoint = NULL;
+        link_fail(link);
+    }
+    return status;
+}
+
+/* link_fail -- down, for the reason that is this thread's last error. */
+void link_fail(struct link *link)
+{
+    if (link->state == LINK_DOWN)
+        return;
+    error_save(&link->error);
+    link->state = LINK_DOWN;
+}
+
+/* link_flush -- hands the outbox to the endpoint, as far as it takes it. */
+static int link_flush(struct link *link, uint64_t now)
+{
+    while (link->outbox_head < link->outbox_used) {
+        uint16_t length;
+        memcpy(&length, link->outbox + link->outbox_head, sizeof(length));
+        int status = link->endpoint->transport->endpoint_send(
+            link->endpoint, link->outbox + link->outbox_head + sizeof(length), length);
+        if (status == -STEPGATE_EAGAIN)
+            return 0;
+        if (status != 0)
+            return status;
+        link->last_sent = now;
+        link->outbox_head += sizeof(length) + length;
+    }
+    link->outbox_head = 0;
+    link->outbox_used = 0;
+    return 0;
+}
+
+/* link_room -- makes room for `bytes` more at the end of the outbox. */
+static int link_room(struct link *link, size_t bytes)
+{
+    if (link->outbox_head > 0) {
+        memmove(link->outbox, link->outbox + link->outbox_head, link->outbox_used - link->outbox_head);
+        link->outbox_used -= link->outbox_head;
+        link->outbox_head = 0;
+    }
+    if (link->outbox_used + bytes <= link->outbox_size)
+        return 0;
+    size_t size = link->outbox_size == 0 ? 2048 : link->outbox_size * 2;
+    uint8_t *larger = size > LINK_OUTBOX_MAX ? NULL : realloc(link->outbox, size);
+    if (larger == NULL)
+        return error_set(STEPGATE_ENOMEM, 0, "", "no room for messages that a peer does not take");
+    link->outbox = larger;
+    link->outbox_size = size;
+    return 0;
+}
+
+/* link_post -- sends or queues a packed message, in order. */
+static int link_post(struct link *link, const uint8_t *data, uint16_t length, uint64_t now)
+{
+    if (link->outbox_head == link->outbox_used) {
+        int status = link->endpoint->transport->endpoint_send(link->endpoint, data, length);
+        if (status == 0)
+            link->last_sent = now;
+        if (status != -STEPGATE_EAGAIN)
+            return status;
+    }
+    int status = link_room(link, sizeof(length) + length);
+    if (status != 0)
+        return status;
+    memcpy(link->outbox + link->outbox_used, &length, sizeof(length));
+    memcpy(link->outbox + link->outbox_used + sizeof(length), data, length);
+    link->outbox_used += sizeof(length) + length;
+    return 0;
+}
+
+/* link_send -- queues a message. */
+int link_send(struct link *link, const struct message *message, uint64_t now)
+{
+    uint8_t data[MESSAGE_BYTES_MAX];
+
+    if (link->state != LINK_UP)
+        return error_set(STEPGATE_EPEER, 0, "", "a message for a peer that is not connected");
+    int length = message_pack(message, data);
+    if (length < 0)
+        return length;
+    return link_post(link, data, (uint16_t)length, now);
+}
+
+/* link_prove -- sends this side's proof. */
+static int link_prove(struct link *link, uint64_t now)
+{
+    struct message proof = {.kind = MESSAGE_PROOF};
+    uint8_t data[MESSAGE_BYTES_MAX];
+
+    proof_make(link->secret, link->mine_bytes, link->theirs_bytes, proof.part);
+    int length = message_pack(&proof, data);
+    return length < 0 ? length : link_post(link, data, (uint16_t)length, now);
+}
+
+/* link_connected -- the endpoint is there: the active side checks whom it met and proves itself. */
+static int link_connected(struct link *link, const struct stepgate_event *event, uint64_t now)
+{
+    link->state = LINK_PROVING;
+    if (!link->active)
+        return 0;
+    int status = hello_unpack(event->data, event->length, &link->theirs);
+    if (status == 0)
+        status = hello_check(&link->mine, &link->theirs);
+    if (status != 0)
+        return status;
+    memcpy(link->theirs_bytes, event->data, STEPGATE_HELLO_BYTES);
+    return link_prove(link, now);
+}
+
+/* link_disconnected -- why: a refusal's reason is worth more than the transport's status. */
+static void link_disconnected(struct link *link, const struct stepgate_event *event)
+{
+    int reason = link->active && link->state == LINK_CONNECTING ? hello_reason(event->data, event->length) : 0;
+
+    switch (reason) {
+    case 0:
+        if (event->status == -STEPGATE_EPEER || event->status == 0)
+            error_set(STEPGATE_EPEER, 0, "", "the connection was closed by the other side");
+        else
+            error_set(-event->status, 0, "", "%s", stepgate_strerror(event->status));
+        break;
+    case STEPGATE_EWRONGJOB:
+        error_set(reason, 0, "give every process the same job name, or another port",
+                  "refused: the peer belongs to another job");
+        break;
+    case STEPGATE_EVERSION:
+        error_set(reason, 0, "run the same version of stepgate everywhere",
+                  "refused: the peer speaks another protocol version than %d", HELLO_VERSION);
+        break;
+    case STEPGATE_ERANK:
+        error_set(reason, 0, "give every worker its own task_index, below the number of workers",
+                  "refused: rank %u is taken or out of range", link->mine.rank);
+        break;
+    case STEPGATE_EMISMATCH:
+        error_set(reason, 0, "give every process the same ps and worker lists",
+                  "refused: the peer counts other workers or ps than %u and %u", link->mine.workers,
+                  link->mine.shards);
+        break;
+    default:
+        error_set(reason, 0, "", "refused: %s", stepgate_strerror(reason));
+    }
+    link_fail(link);
+}
+
+/* link_message -- a message arrived: proofs and heartbeats are the link's own. */
+static int link_message(struct link *link, const struct stepgate_event *event, uint64_t now)
+{
+    int status = message_unpack(event->data, event->length, &link->message);
+
+    if (status != 0)
+        goto fail;
+    if (link->state == LINK_PROVING) {
+        if (link->message.kind != MESSAGE_PROOF) {
+            error_set(STEPGATE_EPROTOCOL, 0, "", "%s before the proof", message_name(link->message.kind));
+            goto fail;
+        }
+        if (proof_check(link->secret, link->theirs_bytes, link->mine_bytes, link->message.part) != 0)
+            goto fail;
+        if (!link->active && link_prove(link, now) != 0)
+            goto fail;
+        link->state = LINK_UP;
+        return LINK_CAME_UP;
+    }
+    if (link->message.kind == MESSAGE_PROOF) {
+        error_set(STEPGATE_EPROTOCOL, 0, "", "a second proof");
+        goto fail;
+    }
+    return link->message.kind == MESSAGE_HEARTBEAT ? LINK_NOTHING : LINK_MESSAGE;
+
+fail:
+    link_fail(link);
+    return LINK_WENT_DOWN;
+}
+
+/* link_event -- takes an event of its endpoint. */
+int link_event(struct link *link, const struct stepgate_event *event, uint64_t now)
+{
+    if (link->state == LINK_DOWN || link->state == LINK_NEW)
+        return LINK_NOTHING;
+    link->last_heard = now;
+    switch (event->kind) {
+    case STEPGATE_EVENT_CONNECTED:
+        if (link_connected(link, event, now) != 0) {
+            link_fail(link);
+            return LINK_WENT_DOWN;
+        }
+        return LINK_NOTHING;
+    case STEPGATE_EVENT_DISCONNECTED:
+        link_disconnected(link, event);
+        return LINK_WENT_DOWN;
+    case STEPGATE_EVENT_MESSAGE:
+        return link_message(link, event, now);
+    case STEPGATE_EVENT_NOTIFY:
+        if (link->state == LINK_UP)
+            return LINK_NOTIFY;
+        error_set(STEPGATE_EPROTOCOL, 0, "", "a notify before the proof");
+        link_fail(link);
+        return LINK_WENT_DOWN;
+    case STEPGATE_EVENT_COMPLETION:
+        return LINK_COMPLETION;
+    default:
+        return LINK_NOTHING;
+    }
+}
+
+/* link_progress -- outbox, heartbeats, liveness. */
+int link_progress(struct link *link, uint64_t now)
+{
+    if (link->state == LINK_PROVING && now > link->last_heard && now - link->last_heard > LINK_PROOF_NS) {
+        error_set(STEPGATE_EUNREACHABLE, 0, "", "the peer did not prove itself within %d s", 10);
+        link_fail(link);
+        return LINK_WENT_DOWN;
+    }
+    if (link->state != LINK_UP && link->state != LINK_PROVING)
+        return LINK_NOTHING;
+    int status = link_flush(link, now);
+    if (status == 0 && link->liveness_ns != 0 && link->state == LINK_UP) {
+        if (now > link->last_heard && now - link->last_heard > link->liveness_ns) {
+            status = error_set(STEPGATE_EPEER, 0, "look at that host and process; raise liveness if it was only stopped",
+                               "nothing was heard from the peer for %llu ms",
+                               (unsigned long long)((now - link->last_heard) / CLOCK_MS));
+            error_step(UINT64_MAX, (int64_t)((now - link->last_heard) / CLOCK_MS));
+        } else if (now > link->last_sent && now - link->last_sent >= link->liveness_ns / 4 && link_idle(link)) {
+            const struct message beat = {.kind = MESSAGE_HEARTBEAT};
+            status = link_send(link, &beat, now);
+        }
+    }
+    if (status == 0)
+        return LINK_NOTHING;
+    if (status == -STEPGATE_EPEER && (link->liveness_ns == 0 || now - link->last_heard <= link->liveness_ns))
+        return LINK_NOTHING; /* posting to a broken endpoint: its DISCONNECTED event says why */
+    link_fail(link);
+    return LINK_WENT_DOWN;
+}
+
+/* link_idle -- nothing waits. */
+bool link_idle(const struct link *link)
+{
+    return link->outbox_head == link->outbox_used;
+}
+
+/* link_deadline -- when link_progress must be called. */
+uint64_t link_deadline(const struct link *link)
+{
+    if (link->state == LINK_PROVING)
+        return link->last_heard + LINK_PROOF_NS + 1;
+    if (link->state != LINK_UP || link->liveness_ns == 0)
+        return CLOCK_NEVER;
+    uint64_t beat = link->last_sent + link->liveness_ns / 4;
+    uint64_t lost = link->last_heard + link->liveness_ns + 1;
+    return beat < lost ? beat : lost;
+}
+
+/* link_close -- deletes the endpoint, frees the outbox. */
+void link_close(struct link *link)
+{
+    if (link->endpoint != NULL)
+        link->endpoint->transport->endpoint_delete(&link->endpoint);
+    free(link->outbox);
+    link->outbox = NULL;
+    link->outbox_used = link->outbox_size = link->outbox_head = 0;
+    link->state = LINK_DOWN;
+}

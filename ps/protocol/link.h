@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * link -- a connection between two members of the job: an endpoint, its handshake, an outbox for messages that the endpoint
+ * cannot take yet, heartbeats and liveness. A state machine: it is told the time, and posts through the contract.
+ *
+ *   active:   CONNECTING -> (CONNECTED: sends its proof) -> PROVING -> (peer's proof is right) -> UP
+ *   passive:  ACCEPTED   -> (CONNECTED)                  -> PROVING -> (peer's proof is right: sends its own) -> UP
+ *   any       -> DOWN, for good; link->error says why
+ *
+ * A link belongs to one thread: that of its queue. The endpoint's `user` is the link.
+ */
+#ifndef PS_PROTOCOL_LINK_H
+#define PS_PROTOCOL_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ps/protocol/message.h"
+#include "stepgate/transport.h"
+#include "transport/handshake/hello.h"
+#include "transport/handshake/proof.h"
+
+enum link_state { LINK_NEW = 0, LINK_CONNECTING = 1, LINK_PROVING = 2, LINK_UP = 3, LINK_DOWN = 4 };
+
+enum link_event_kind {
+    LINK_NOTHING = 0,
+    LINK_CAME_UP = 1,  /* both proofs were right */
+    LINK_MESSAGE = 2,  /* link->message holds it, until the next link_event */
+    LINK_NOTIFY = 3,   /* event->value */
+    LINK_COMPLETION = 4, /* event->context, event->status */
+    LINK_WENT_DOWN = 5 /* once; link->error says why */
+};
+
+struct link {
+    struct stepgate_endpoint *endpoint;
+    void *owner;          /* of the user's */
+    int tag;              /* of the user's */
+    enum link_state state;
+    bool active;
+    struct hello mine, theirs;
+    uint8_t mine_bytes[STEPGATE_HELLO_BYTES], theirs_bytes[STEPGATE_HELLO_BYTES];
+    const struct proof_secret *secret;
+    uint64_t liveness_ns; /* 0: no heartbeats are sent or expected */
+    uint64_t last_sent, last_heard;
+    struct stepgate_error error;
+    struct message message;
+    /* outbox: packed messages, length (u16) before each */
+    uint8_t *outbox;
+    size_t outbox_used, outbox_size, outbox_head;
+};
+
+/* link_init -- a link that is not connected; secret must outlive it. liveness_ms 0: no heartbeats. */
+void link_init(struct link *link, const struct proof_secret *secret, int64_t liveness_ms);
+/* link_connect -- the active side: hello is completed with a fresh nonce. */
+int link_connect(struct link *link, struct stepgate_queue *queue, struct stepgate_domain *domain, const char *address,
+                 const struct hello *hello, uint64_t now);
+/* link_accept -- the passive side; theirs are the peer's hello bytes from the request event (56 of them). Consumes the request. */
+int link_accept(struct link *link, struct stepgate_request *request, struct stepgate_queue *queue,
+                struct stepgate_domain *domain, const struct hello *hello, const void *theirs, uint32_t theirs_length,
+                uint64_t now);
+/* link_event -- takes an event of its endpoint, returns enum link_event_kind: what the user should look at. */
+int link_event(struct link *link, const struct stepgate_event *event, uint64_t now);
+/* link_send -- queues a message; it is sent at once if the endpoint takes it, in order in any case. Errors: EPEER (down), ENOMEM. */
+int link_send(struct link *link, const struct message *message, uint64_t now);
+/* link_progress -- sends what waits in the outbox, heartbeats, and looks at liveness: returns LINK_NOTHING or LINK_WENT_DOWN (once). */
+int link_progress(struct link *link, uint64_t now);
+/* link_idle -- nothing waits in the outbox. */
+bool link_idle(const struct link *link);
+/* link_deadline -- when link_progress wants to be called at the latest. */
+uint64_t link_deadline(const struct link *link);
+/* link_fail -- takes the link down with the last error of this thread (for protocol violations met by the user). */
+void link_fail(struct link *link);
+/* link_close -- deletes the endpoint and frees the outbox; may be connected anew after link_init. */
+void link_close(struct link *link);
+
+#endif

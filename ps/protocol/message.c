@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ps/protocol/message.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "transport/base/bytes.h"
+#include "transport/base/error.h"
+#include "transport/handshake/proof.h"
+
+static_assert(MESSAGE_PART_BYTES + 32 <= MESSAGE_BYTES_MAX, "a model part with its fields fits one message");
+
+/* message_pack_error -- the fields of an ABORT. */
+static void message_pack_error(struct bytes_writer *w, const struct stepgate_error *error)
+{
+    bytes_put_u16(w, (uint16_t)error->code);
+    bytes_put_u32(w, (uint32_t)error->os_errno);
+    bytes_put_u8(w, (uint8_t)error->role);
+    bytes_put_u32(w, (uint32_t)error->rank);
+    bytes_put_u64(w, error->step);
+    bytes_put_u64(w, (uint64_t)error->waited_ms);
+    bytes_put_text(w, error->host);
+    bytes_put_text(w, error->device);
+    bytes_put_text(w, error->text);
+    bytes_put_text(w, error->remedy);
+}
+
+/* message_unpack_error -- the same, read. */
+static void message_unpack_error(struct bytes_reader *r, struct stepgate_error *error)
+{
+    error->size = sizeof(*error);
+    error->code = bytes_get_u16(r);
+    error->os_errno = (int)bytes_get_u32(r);
+    error->role = bytes_get_u8(r);
+    error->rank = (int)bytes_get_u32(r);
+    error->step = bytes_get_u64(r);
+    error->waited_ms = (int64_t)bytes_get_u64(r);
+    bytes_get_text(r, error->host, sizeof(error->host));
+    bytes_get_text(r, error->device, sizeof(error->device));
+    bytes_get_text(r, error->text, sizeof(error->text));
+    bytes_get_text(r, error->remedy, sizeof(error->remedy));
+    if (error->code == 0)
+        r->underflow = true;
+}
+
+/* message_pack -- kind, then the fields of the kind. */
+int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
+{
+    struct bytes_writer w = {out, MESSAGE_BYTES_MAX, 0, false};
+
+    bytes_put_u8(&w, (uint8_t)m->kind);
+    switch (m->kind) {
+    case MESSAGE_PROOF:
+        bytes_put(&w, m->part, PROOF_BYTES);
+        break;
+    case MESSAGE_WELCOME:
+        bytes_put_u32(&w, m->shard);
+        bytes_put_u32(&w, m->shards);
+        bytes_put_u32(&w, m->workers);
+        bytes_put_u32(&w, m->lanes);
+        bytes_put_u64(&w, m->group_bytes);
+        bytes_put_u64(&w, m->cut_bytes);
+        break;
+    case MESSAGE_MODEL_PART:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u64(&w, m->offset);
+        bytes_put_u64(&w, m->total);
+        bytes_put_u16(&w, (uint16_t)m->length);
+        if (m->length > sizeof(m->part))
+            w.overflow = true;
+        else
+            bytes_put(&w, m->part, m->length);
+        break;
+    case MESSAGE_MODEL_CHECK:
+        bytes_put_u32(&w, m->model);
+        bytes_put(&w, m->fingerprint, sizeof(m->fingerprint));
+        break;
+    case MESSAGE_MODEL_ASK:
+        bytes_put_u32(&w, m->model);
+        break;
+    case MESSAGE_MODEL_OK:
+    case MESSAGE_PARAMETERS:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u64(&w, m->step);
+        bytes_put(&w, m->descriptor.bytes, sizeof(m->descriptor.bytes));
+        bytes_put_u64(&w, m->arena_offset);
+        bytes_put_u64(&w, m->header_offset);
+        break;
+    case MESSAGE_SEAL:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u64(&w, m->step);
+        bytes_put_u32(&w, m->attempt);
+        bytes_put_f64(&w, m->weight);
+        break;
+    case MESSAGE_COMPLETE:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u64(&w, m->step);
+        break;
+    case MESSAGE_COMMIT:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u64(&w, m->step);
+        bytes_put_u32(&w, m->slot_kind);
+        bytes_put_u32(&w, m->rate_bits);
+        bytes_put_u32(&w, m->momentum_bits);
+        break;
+    case MESSAGE_TOKEN:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u64(&w, m->step);
+        bytes_put_u32(&w, m->verdict);
+        bytes_put_u64(&w, m->verdict_step);
+        break;
+    case MESSAGE_APPLIED:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u64(&w, m->step);
+        bytes_put_u32(&w, m->slot_kind);
+        break;
+    case MESSAGE_BARRIER:
+    case MESSAGE_BARRIER_OVER:
+        bytes_put_u64(&w, m->step);
+        break;
+    case MESSAGE_ABORT:
+        message_pack_error(&w, &m->error);
+        break;
+    case MESSAGE_HEARTBEAT:
+    case MESSAGE_LEAVE:
+    case MESSAGE_LEFT:
+    case MESSAGE_SHARD_DONE:
+    case MESSAGE_READY:
+        break;
+    default:
+        w.overflow = true;
+    }
+    if (w.overflow)
+        return error_set(STEPGATE_EINVAL, 0, "", "a message of kind %d cannot be packed", m->kind);
+    return (int)w.used;
+}
+
+/* message_unpack_body -- the fields of the kind; an unknown kind counts as underflow. */
+static void message_unpack_body(struct bytes_reader *r, struct message *m)
+{
+    switch (m->kind) {
+    case MESSAGE_PROOF:
+        bytes_get(r, m->part, PROOF_BYTES);
+        break;
+    case MESSAGE_WELCOME:
+        m->shard = bytes_get_u32(r);
+        m->shards = bytes_get_u32(r);
+        m->workers = bytes_get_u32(r);
+        m->lanes = bytes_get_u32(r);
+        m->group_bytes = bytes_get_u64(r);
+        m->cut_bytes = bytes_get_u64(r);
+        break;
+    case MESSAGE_MODEL_PART:
+        m->model = bytes_get_u32(r);
+        m->offset = bytes_get_u64(r);
+        m->total = bytes_get_u64(r);
+        m->length = bytes_get_u16(r);
+        if (m->length > sizeof(m->part))
+            r->underflow = true;
+        else
+            bytes_get(r, m->part, m->length);
+        break;
+    case MESSAGE_MODEL_CHECK:
+        m->model = bytes_get_u32(r);
+        bytes_get(r, m->fingerprint, sizeof(m->fingerprint));
+        break;
+    case MESSAGE_MODEL_ASK:
+        m->model = bytes_get_u32(r);
+        break;
+    case MESSAGE_MODEL_OK:
+    case MESSAGE_PARAMETERS:
+        m->model = bytes_get_u32(r);
+        m->step = bytes_get_u64(r);
+        bytes_get(r, m->descriptor.bytes, sizeof(m->descriptor.bytes));
+        m->arena_offset = bytes_get_u64(r);
+        m->header_offset = bytes_get_u64(r);
+        break;
+    case MESSAGE_SEAL:
+        m->model = bytes_get_u32(r);
+        m->step = bytes_get_u64(r);
+        m->attempt = bytes_get_u32(r);
+        m->weight = bytes_get_f64(r);
+        break;
+    case MESSAGE_COMPLETE:
+        m->model = bytes_get_u32(r);
+        m->step = bytes_get_u64(r);
+        break;
+    case MESSAGE_COMMIT:
+        m->model = bytes_get_u32(r);
+        m->step = bytes_get_u64(r);
+        m->slot_kind = bytes_get_u32(r);
+        m->rate_bits = bytes_get_u32(r);
+        m->momentum_bits = bytes_get_u32(r);
+        break;
+    case MESSAGE_TOKEN:
+        m->model = bytes_get_u32(r);
+        m->step = bytes_get_u64(r);
+        m->verdict = bytes_get_u32(r);
+        m->verdict_step = bytes_get_u64(r);
+        break;
+    case MESSAGE_APPLIED:
+        m->model = bytes_get_u32(r);
+        m->step = bytes_get_u64(r);
+        m->slot_kind = bytes_get_u32(r);
+        break;
+    case MESSAGE_BARRIER:
+    case MESSAGE_BARRIER_OVER:
+        m->step = bytes_get_u64(r);
+        break;
+    case MESSAGE_ABORT:
+        message_unpack_error(r, &m->error);
+        break;
+    case MESSAGE_HEARTBEAT:
+    case MESSAGE_LEAVE:
+    case MESSAGE_LEFT:
+    case MESSAGE_SHARD_DONE:
+    case MESSAGE_READY:
+        break;
+    default:
+        r->underflow = true;
+    }
+}
+
+/* message_unpack -- every byte must be accounted for. */
+int message_unpack(const void *data, size_t length, struct message *out)
+{
+    struct bytes_reader r = {data, length, 0, false};
+
+    memset(out, 0, sizeof(*out));
+    out->kind = bytes_get_u8(&r);
+    message_unpack_body(&r, out);
+    if (r.underflow || r.used != r.size || out->model >= 256)
+        return error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
+                         "a damaged message of kind %d and %zu bytes arrived", out->kind, length);
+    return 0;
+}
+
+/* message_name -- the kind in words. */
+const char *message_name(int kind)
+{
+    static const char *const names[] = {
+        [MESSAGE_PROOF] = "proof",           [MESSAGE_HEARTBEAT] = "heartbeat",
+        [MESSAGE_WELCOME] = "welcome",       [MESSAGE_MODEL_PART] = "model part",
+        [MESSAGE_MODEL_CHECK] = "model check", [MESSAGE_MODEL_ASK] = "model ask",
+        [MESSAGE_MODEL_OK] = "model ok",     [MESSAGE_PARAMETERS] = "parameters",
+        [MESSAGE_SEAL] = "seal",             [MESSAGE_COMPLETE] = "complete",
+        [MESSAGE_COMMIT] = "commit",         [MESSAGE_TOKEN] = "token",
+        [MESSAGE_APPLIED] = "applied",       [MESSAGE_BARRIER] = "barrier",
+        [MESSAGE_BARRIER_OVER] = "barrier over", [MESSAGE_LEAVE] = "leave",
+        [MESSAGE_LEFT] = "left",             [MESSAGE_ABORT] = "abort",
+        [MESSAGE_SHARD_DONE] = "shard done", [MESSAGE_READY] = "ready",
+    };
+
+    if (kind <= 0 || kind >= (int)(sizeof(names) / sizeof(names[0])) || names[kind] == NULL)
+        return "unknown";
+    return names[kind];
+}
