@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "worker/examples/fashion/picture.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* picture_terminal -- gnuplot's words for the kind of picture that a name asks for; NULL for
+ * neither */
+static const char *picture_terminal(const char *picture)
+{
+    size_t length = strlen(picture);
+    if (length > 4 && strcmp(picture + length - 4, ".svg") == 0)
+        return "svg size 960,560 dynamic rounded background '#ffffff' font 'DejaVu "
+               "Sans,Helvetica,sans-serif,14'";
+    if (length > 4 && strcmp(picture + length - 4, ".png") == 0)
+        return "pngcairo size 1440,840 rounded background '#ffffff' font 'DejaVu Sans,14' "
+               "fontscale 1.4 linewidth 1.5";
+    return NULL;
+}
+
+/* picture_quoted -- a text as a gnuplot string: in single quotes, those within doubled */
+static void picture_quoted(FILE *to, const char *text)
+{
+    fputc('\'', to);
+    for (; *text != '\0'; text++) {
+        if (*text == '\'')
+            fputc('\'', to);
+        fputc(*text, to);
+    }
+    fputc('\'', to);
+}
+
+/* picture_points -- a data block of (seconds, value) of every point that has the key; gives how
+ * many, and the least */
+static size_t picture_points(FILE *to, const char *block, const json_t *history, const char *key,
+                             double *least)
+{
+    size_t count = 0;
+    size_t i;
+    const json_t *point;
+    fprintf(to, "$%s << END\n", block);
+    json_array_foreach(history, i, point)
+    {
+        const json_t *value = json_object_get(point, key);
+        if (!json_is_number(value))
+            continue;
+        fprintf(to, "%.4f %.6f\n", json_number_value(json_object_get(point, "seconds")),
+                json_number_value(value));
+        if (count++ == 0 || json_number_value(value) < *least)
+            *least = json_number_value(value);
+    }
+    fprintf(to, "END\n");
+    return count;
+}
+
+/* picture_headline -- what was run and what came out, above the curves */
+static void picture_headline(FILE *to, const json_t *result)
+{
+    const char *transport = json_string_value(json_object_get(result, "transport"));
+    json_int_t workers = json_integer_value(json_object_get(result, "workers"));
+    json_int_t ps = json_integer_value(json_object_get(result, "ps"));
+    json_int_t epochs = json_integer_value(json_object_get(result, "epochs"));
+    fprintf(to,
+            "set title \"{/:Bold=17 Fashion-MNIST: test accuracy %.2f %% after %.0f s}\\n{/=12 ",
+            100.0 * json_number_value(json_object_get(result, "test_accuracy")),
+            json_number_value(json_object_get(result, "seconds")));
+    if (ps > 0)
+        fprintf(to,
+                "%" JSON_INTEGER_FORMAT " worker%s and %" JSON_INTEGER_FORMAT
+                " parameter server%s over %s, ",
+                workers, workers == 1 ? "" : "s", ps, ps == 1 ? "" : "s", transport);
+    else
+        fprintf(to, "one process alone, ");
+    fprintf(to,
+            "%" JSON_INTEGER_FORMAT " epoch%s, %" JSON_INTEGER_FORMAT
+            " steps, %.0f images/s}\" noenhanced\n",
+            epochs, epochs == 1 ? "" : "s",
+            json_integer_value(json_object_get(result, "global_step")),
+            json_number_value(json_object_get(result, "images_per_second")));
+    fprintf(to, "set title enhanced textcolor rgb '#222222'\n");
+}
+
+/* picture_script -- everything gnuplot needs to know, data included */
+static int picture_script(FILE *to, const char *terminal, const char *picture, const json_t *result)
+{
+    double least_loss = 0.0;
+    double least_accuracy = 0.0;
+    const json_t *history = json_object_get(result, "history");
+    size_t losses = picture_points(to, "loss", history, "loss", &least_loss);
+    size_t accuracies = picture_points(to, "accuracy", history, "accuracy", &least_accuracy);
+    if (losses == 0 || accuracies == 0)
+        return -1;
+    double floor_percent =
+        100.0 * least_accuracy > 82.0 ? 80.0 : 10.0 * (int)(10.0 * least_accuracy);
+    double accuracy = json_number_value(json_object_get(result, "test_accuracy"));
+
+    fprintf(to, "set terminal %s\nset output ", terminal);
+    picture_quoted(to, picture);
+    fprintf(to, "\n");
+    picture_headline(to, result);
+    fprintf(to,
+            "set border 11 linecolor rgb '#999999'\n"
+            "set grid ytics xtics linecolor rgb '#e4e4e4' linewidth 1 linetype 1\n"
+            "set tics nomirror textcolor rgb '#444444'\n"
+            "set lmargin 10\nset rmargin 11\nset tmargin 4.5\nset bmargin 4\n"
+            "set xlabel 'seconds of training' textcolor rgb '#222222'\n"
+            "set ylabel 'training loss (cross entropy)' textcolor rgb '#b5482a'\n"
+            "set y2label 'test accuracy, %%' textcolor rgb '#1f5fa8'\n"
+            "set ytics textcolor rgb '#b5482a'\nset y2tics textcolor rgb '#1f5fa8'\n"
+            "set yrange [0:*]\nset xrange [0:*]\nset y2range [%.0f:%s]\n"
+            "set key right center vertical samplen 2 spacing 1.3 textcolor rgb '#222222'\n"
+            "set label 1 '%.2f %%' at graph 0.985, second %.4f right offset 0,-1.2 textcolor rgb "
+            "'#1f5fa8' "
+            "font ',14' front\n",
+            floor_percent, floor_percent >= 80.0 ? "95" : "100", 100.0 * accuracy,
+            100.0 * accuracy);
+    fprintf(to,
+            "plot $loss using 1:2 axes x1y1 with lines linewidth 1.6 linecolor rgb '#d98c73' "
+            "title 'training loss', \\\n"
+            "     $accuracy using 1:(100*$2) axes x1y2 with linespoints linewidth 2.2 pointtype 7 "
+            "pointsize 0.7 linecolor rgb '#1f5fa8' title 'test accuracy'\n");
+    return 0;
+}
+
+/* picture_gnuplot -- let gnuplot work on a script file; its complaints go where ours go */
+static int picture_gnuplot(const char *script, struct fault *fault)
+{
+    char *argv[] = {"gnuplot", (char *)(uintptr_t)script, NULL};
+    pid_t pid;
+    int status;
+    int code = posix_spawnp(&pid, "gnuplot", NULL, NULL, argv, environ);
+    if (code != 0)
+        return fault_set(fault, FAULT_PERMANENT,
+                         "can't start gnuplot (%s): install Debian's gnuplot-nox", strerror(code));
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return fault_set(fault, FAULT_PERMANENT, "lost sight of gnuplot (%s)", strerror(errno));
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        return fault_set(fault, FAULT_PERMANENT, "gnuplot failed: its own words are above");
+    return 0;
+}
+
+/* picture_draw_json -- write the script to a file of its own, have it drawn, remove it */
+static int picture_draw_json(const json_t *result, const char *name, const char *picture,
+                             struct fault *fault)
+{
+    char script[] = "/tmp/stepgate-picture-XXXXXX";
+    int fd = mkstemp(script);
+    FILE *to = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (to == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return fault_set(fault, FAULT_PERMANENT, "can't make a file in /tmp (%s)", strerror(errno));
+    }
+    int rc = picture_script(to, picture_terminal(picture), picture, result);
+    if (rc < 0)
+        fault_set(fault, FAULT_PERMANENT,
+                  "%s has no history of loss and accuracy: give a result of --json", name);
+    if (fclose(to) != 0)
+        rc = fault_set(fault, FAULT_PERMANENT, "can't write %s (%s)", script, strerror(errno));
+    if (rc == 0)
+        rc = picture_gnuplot(script, fault);
+    unlink(script);
+    return rc;
+}
+
+/* picture_draw -- from a result file to a picture, whose name ends in .svg or .png; gnuplot draws
+ * it */
+int picture_draw(const char *result, const char *picture, struct fault *fault)
+{
+    json_error_t error;
+    if (picture_terminal(picture) == NULL)
+        return fault_set(fault, FAULT_USAGE,
+                         "can't tell what picture %s is to be: end its name in .svg or .png",
+                         picture);
+    json_t *json = json_load_file(result, 0, &error);
+    if (json == NULL)
+        return fault_set(fault, FAULT_PERMANENT,
+                         "can't read %s (%s): give the file that --json wrote", result, error.text);
+    int rc = picture_draw_json(json, result, picture, fault);
+    json_decref(json);
+    return rc;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a run was and what came out of it, as JSON. */
+#ifndef FASHION_RESULT_H
+#define FASHION_RESULT_H
+
+#include <stdint.h>
+
+#include "worker/examples/fashion/digest.h"
+#include "worker/examples/fashion/exchange.h"
+#include "worker/examples/fashion/fault.h"
+#include "worker/examples/fashion/history.h"
+#include "worker/examples/fashion/settings.h"
+
+struct result {
+    const char *transport;
+    unsigned workers;
+    unsigned ps;
+    unsigned parts;
+    int blas_threads;
+    uint64_t images; /* of an epoch */
+    uint64_t global_step;
+    double final_loss; /* mean over the first training images, with the final parameters */
+    double test_accuracy;
+    double test_loss;
+    double seconds;
+    double images_per_second;
+    char params_sha256[DIGEST_TEXT_BYTES];
+    struct history history;
+};
+
+/* result_write -- write the file whole, or leave what was there */
+int result_write(const char *path, const struct result *result, const struct settings *settings,
+                 struct fault *fault);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* stepgate-fashion -- trains a convolutional network on Fashion-MNIST: as a worker of a job, or
+ * alone. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "worker/examples/fashion/exchange_stepgate.h"
+#include "worker/examples/fashion/interrupt.h"
+#include "worker/examples/fashion/picture.h"
+#include "worker/examples/fashion/reference.h"
+#include "worker/examples/fashion/trainer.h"
+
+/* fashion_report -- the last words of rank 0 */
+static int fashion_report(const struct settings *settings, const struct result *result,
+                          struct fault *fault)
+{
+    if (settings->json != NULL && result_write(settings->json, result, settings, fault) < 0)
+        return -1;
+    printf("test accuracy %.4f, loss %.4f, %.1f s, %.0f images/s, parameters %s\n",
+           result->test_accuracy, result->final_loss, result->seconds, result->images_per_second,
+           result->params_sha256);
+    return 0;
+}
+
+/* fashion_train -- read the data, open the exchange the settings ask for, train, report. link is
+ * NULL when alone. */
+static int fashion_train(const struct settings *settings, struct exchange_link *link,
+                         struct fault *fault)
+{
+    struct dataset data = {0};
+    struct exchange_recipe recipe;
+    struct exchange *exchange = NULL;
+    struct result result = {0};
+    int rc = -1;
+
+    if (dataset_read(settings->data, settings->images, &data, fault) < 0)
+        return -1;
+    unsigned parts = link != NULL ? exchange_link_workers(link) : (unsigned)settings->parts;
+    if (trainer_recipe(settings, &data, parts, &recipe, fault) < 0)
+        goto clear_data;
+    exchange = link != NULL ? exchange_stepgate_new(link, &recipe, fault)
+                            : reference_new(&recipe, parts, fault);
+    if (exchange == NULL)
+        goto clear_data;
+    if (exchange->rank == 0) {
+        printf("training on %zu images, transport %s, %u worker%s, %u ps, one BLAS thread each\n",
+               data.train.count, exchange->transport, exchange->workers,
+               exchange->workers == 1 ? "" : "s", exchange->ps);
+        fflush(stdout);
+    }
+    rc = trainer_run(settings, &data, exchange, &result);
+    if (rc == 0 && exchange->rank == 0)
+        rc = fashion_report(settings, &result, fault);
+    exchange->operations->delete (exchange);
+    history_clear(&result.history);
+clear_data:
+    dataset_clear(&data);
+    return rc;
+}
+
+/* fashion_run -- everything that can go wrong, in one place */
+static int fashion_run(int argc, char **argv, struct fault *fault)
+{
+    struct settings settings;
+    struct exchange_link *link = NULL;
+
+    if (settings_is_single(argc, argv)) {
+        if (settings_read(&settings, argc, argv, fault) < 0)
+            return -1;
+    } else {
+        link = exchange_link_new(&argc, argv, fault);
+        if (link == NULL || settings_read(&settings, argc, argv, fault) < 0) {
+            exchange_link_delete(&link);
+            return -1;
+        }
+    }
+    if (settings.help) {
+        settings_help();
+        exchange_link_delete(&link);
+        return 0;
+    }
+    if (settings.plot_result != NULL) {
+        exchange_link_delete(&link);
+        return picture_draw(settings.plot_result, settings.plot_picture, fault);
+    }
+    interrupt_install();
+    int rc = link != NULL ? exchange_link_join(link, fault) : 0;
+    if (rc == 0)
+        rc = fashion_train(&settings, link, fault);
+    exchange_link_delete(&link);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct fault fault = {0};
+    if (fashion_run(argc, argv, &fault) == 0)
+        return EXIT_SUCCESS;
+    fflush(stdout);
+    fprintf(stderr, "stepgate-fashion: %s\n", fault.text);
+    return fault.status;
+}
