@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * session -- the worker's side of a job as a state machine: it is told the time, posts through the contract, and never blocks, sleeps or
+ * reads a clock. Calls named _try return 0 when done, -STEPGATE_EAGAIN when they must be repeated after session_progress, or an
+ * error. One thread at a time.
+ */
+#ifndef WORKER_SESSION_SESSION_H
+#define WORKER_SESSION_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ps/protocol/link.h"
+#include "stepgate/step.h"
+#include "transport/base/clock.h"
+#include "transport/base/log.h"
+#include "transport/base/random.h"
+
+#define SESSION_ROUTES_MAX 2
+
+/* One way to reach the shards: a queue and a domain of one fabric. */
+struct session_route {
+    struct stepgate_queue *queue;
+    struct stepgate_domain *domain;
+};
+
+struct session_config {
+    uint32_t rank, workers, shards;
+    const char *const *addresses; /* [shards]; copied */
+    struct session_route routes[SESSION_ROUTES_MAX]; /* tried in this order; queue NULL: none */
+    const char *job;
+    struct proof_secret secret;
+    uint64_t incarnation;
+    int64_t join_timeout_ms, liveness_ms; /* liveness 0: off */
+    struct log_sink log;
+};
+
+struct session;
+struct session_model;
+
+int session_new(const struct session_config *config, uint64_t now, struct session **out);
+/* session_delete -- bounded; deletes models and links, not the routes. */
+void session_delete(struct session **session);
+/* session_progress -- polls the queues, moves everything on. Returns 1 if something happened, 0 if not. The job's failure is in session_error. */
+int session_progress(struct session *session, uint64_t now);
+/* session_deadline -- when session_progress must be called at the latest. */
+uint64_t session_deadline(const struct session *session);
+/* session_error -- 0, or the negative code of the job's first failure, which becomes the thread's last error. */
+int session_error(const struct session *session);
+/* session_failure -- the first failure, or NULL. */
+const struct stepgate_error *session_failure(const struct session *session);
+
+int session_join_try(struct session *session, uint64_t now);
+int session_leave_try(struct session *session, uint64_t now);
+int session_barrier_try(struct session *session, uint64_t now);
+/* session_waits_for -- words who the session waits for (for time-out messages). */
+void session_waits_for(const struct session *session, char *text, size_t size);
+/* session_transport -- "shm", "verbs", "shm+verbs": what the control links use. */
+const char *session_transport(const struct session *session);
+void session_stats(const struct session *session, struct stepgate_job_stats *stats);
+uint32_t session_lanes(const struct session *session);
+
+/* session_model_new -- takes the declared model over; it must be declared in the same order everywhere. */
+int session_model_new(struct session *session, const char *name, struct session_model **out);
+struct model *session_model_declared(struct session_model *model);
+int session_model_initialize(struct session_model *model, uint32_t variable, const void *data, uint64_t bytes);
+int session_commit_try(struct session_model *model, uint64_t now, struct stepgate_model_info *info);
+bool session_model_committed(const struct session_model *model);
+
+int session_begin_try(struct session_model *model, uint64_t now, struct stepgate_step_info *info);
+/* session_pull_try -- variable or STEPGATE_ALL. */
+int session_pull_try(struct session_model *model, int variable, uint64_t now, uint64_t *step_read);
+int session_push(struct session_model *model, uint32_t variable, uint64_t now);
+int session_absent(struct session_model *model, uint32_t variable, uint64_t now);
+int session_finish(struct session_model *model, double weight, uint64_t now);
+
+int session_gradient(struct session_model *model, uint32_t variable, void **pointer);
+int session_parameter(struct session_model *model, uint32_t variable, const void **pointer);
+int session_attach(struct session_model *model, uint32_t variable, int use, void *pointer, uint64_t bytes);
+int session_detach(struct session_model *model, uint32_t variable, int use);
+int session_is_idle(struct session_model *model, uint32_t variable);
+
+#endif
