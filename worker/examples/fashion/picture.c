@@ -117,7 +117,7 @@ static int picture_script(FILE *to, const char *terminal, const char *picture, c
             "set ytics textcolor rgb '#b5482a'\nset y2tics textcolor rgb '#1f5fa8'\n"
             "set yrange [0:*]\nset xrange [0:*]\nset y2range [%.0f:%s]\n"
             "set key right center vertical samplen 2 spacing 1.3 textcolor rgb '#222222'\n"
-            "set label 1 '%.2f %%' at graph 0.985, second %.4f right offset 0,-1.2 textcolor rgb "
+            "set label 1 '%.2f %%' at graph 0.985, second %.4f right offset 0,1.1 textcolor rgb "
             "'#1f5fa8' "
             "font ',14' front\n",
             floor_percent, floor_percent >= 80.0 ? "95" : "100", 100.0 * accuracy,

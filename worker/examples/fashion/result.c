@@ -39,14 +39,44 @@ static json_t *result_json(const struct result *result, const struct settings *s
         "uneven", (int)settings->uneven, "history", result_history(&result->history));
 }
 
+/* result_beside -- the name of the file that becomes the result once it is whole */
+static int result_beside(const char *path, char beside[PATH_MAX], struct fault *fault)
+{
+    int length = snprintf(beside, PATH_MAX, "%s.%ld", path, (long)getpid());
+    if (length < 0 || length >= PATH_MAX)
+        return fault_set(fault, FAULT_USAGE, "the name given with --json is too long: shorten it");
+    return 0;
+}
+
+/* result_refused -- what is said when the system does not let the file be written */
+static int result_refused(const char *path, int code, struct fault *fault)
+{
+    return fault_set(fault, FAULT_PERMANENT,
+                     "can't write %s (%s): give a file that can be written with --json", path,
+                     strerror(code));
+}
+
+/* result_try -- find out now, not after the training, that the file can't be written */
+int result_try(const char *path, struct fault *fault)
+{
+    char beside[PATH_MAX];
+    if (result_beside(path, beside, fault) < 0)
+        return -1;
+    FILE *file = fopen(beside, "w");
+    if (file == NULL)
+        return result_refused(path, errno, fault);
+    fclose(file);
+    unlink(beside);
+    return 0;
+}
+
 /* result_write -- write the file whole, or leave what was there */
 int result_write(const char *path, const struct result *result, const struct settings *settings,
                  struct fault *fault)
 {
     char beside[PATH_MAX];
-    int length = snprintf(beside, sizeof beside, "%s.%ld", path, (long)getpid());
-    if (length < 0 || (size_t)length >= sizeof beside)
-        return fault_set(fault, FAULT_USAGE, "the name given with --json is too long: shorten it");
+    if (result_beside(path, beside, fault) < 0)
+        return -1;
 
     json_t *json = result_json(result, settings);
     if (json == NULL)
@@ -57,9 +87,7 @@ int result_write(const char *path, const struct result *result, const struct set
     if (rc < 0 || rename(beside, path) < 0) {
         int code = errno;
         unlink(beside);
-        return fault_set(fault, FAULT_PERMANENT,
-                         "can't write %s (%s): give a file that can be written with --json", path,
-                         strerror(code));
+        return result_refused(path, code, fault);
     }
     return 0;
 }

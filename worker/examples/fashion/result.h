@@ -28,6 +28,9 @@ struct result {
     struct history history;
 };
 
+/* result_try -- find out now, not after the training, that the file can't be written */
+int result_try(const char *path, struct fault *fault);
+
 /* result_write -- write the file whole, or leave what was there */
 int result_write(const char *path, const struct result *result, const struct settings *settings,
                  struct fault *fault);

@@ -39,7 +39,7 @@ static const struct settings_flag flags[] = {
     {"batch", "N", SETTINGS_COUNT, SETTINGS_AT(batch), 1, 65536, NULL,
      "images per worker and step (32)"},
     {"lr", "X", SETTINGS_NUMBER, SETTINGS_AT(rate), 0, 1e6, NULL,
-     "learning rate of the first step (0.08)"},
+     "learning rate of the first step (0.05)"},
     {"constant", NULL, SETTINGS_SWITCH, SETTINGS_AT(constant), 0, 0, NULL,
      "keep the learning rate, instead of letting it fall to 0 in a straight line"},
     {"optimizer", "NAME", SETTINGS_CHOICE, SETTINGS_AT(rule), 0, 0, "sgd|momentum",
@@ -204,7 +204,7 @@ int settings_read(struct settings *settings, int argc, char **argv, struct fault
     *settings = (struct settings){
         .epochs = 8,
         .batch = 32,
-        .rate = 0.08,
+        .rate = 0.05,
         .rule = EXCHANGE_MOMENTUM,
         .momentum = 0.9,
         .seed = 1,

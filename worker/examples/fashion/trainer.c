@@ -2,6 +2,7 @@
 #include "worker/examples/fashion/trainer.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -132,9 +133,22 @@ static int trainer_part(struct trainer *trainer, uint64_t step, unsigned r)
     if (network_forward(trainer->network, part.count, &trainer->traffic, &score) < 0 ||
         network_backward(trainer->network, part.count, &trainer->traffic) < 0)
         return -1;
+    if (!isfinite(score.loss))
+        return fault_set(
+            trainer->exchange->fault, FAULT_PERMANENT,
+            "the loss of step %" PRIu64 " is not a number any more: give a smaller --lr", step);
     trainer->loss += score.loss;
     trainer->judged += part.count;
     return trainer->exchange->operations->finish(trainer->exchange, part.weight);
+}
+
+/* trainer_is_judged -- whether the accuracy is measured after so many steps: at the end, and not
+ * shortly before it */
+static bool trainer_is_judged(const struct trainer *trainer, uint64_t step)
+{
+    if (step == trainer->steps)
+        return true;
+    return step % trainer->judgement == 0 && trainer->steps - step >= trainer->judgement / 2;
 }
 
 /* trainer_record -- a point of the history after so many steps, and the progress line; rank 0 only
@@ -144,7 +158,7 @@ static int trainer_record(struct trainer *trainer, uint64_t step)
     double images = (double)(trainer->shape.batch * trainer->shape.parts);
     if (step > trainer->begun_step && (step % trainer->point == 0 || step == trainer->steps)) {
         struct history_point point = {.step = step, .accuracy = -1.0};
-        if (step % trainer->judgement == 0 || step == trainer->steps) {
+        if (trainer_is_judged(trainer, step)) {
             struct evaluation_result judged;
             if (evaluation_run(trainer->network, &trainer->data->test, trainer->data->test.count,
                                &trainer->traffic, &judged) < 0)

@@ -42,6 +42,8 @@ static int fashion_train(const struct settings *settings, struct exchange_link *
                             : reference_new(&recipe, parts, fault);
     if (exchange == NULL)
         goto clear_data;
+    if (exchange->rank == 0 && settings->json != NULL && result_try(settings->json, fault) < 0)
+        goto delete_exchange;
     if (exchange->rank == 0) {
         printf("training on %zu images, transport %s, %u worker%s, %u ps, one BLAS thread each\n",
                data.train.count, exchange->transport, exchange->workers,
