@@ -35,9 +35,9 @@ struct exchange_operations {
     int (*gradient)(struct exchange *exchange, unsigned variable, float **value);
     int (*push)(struct exchange *exchange, unsigned variable);
     int (*finish)(struct exchange *exchange, uint32_t weight);
-    /* No more steps: the parameters got since the last begin may still be read until delete. */
+    /* No more steps: the parameters got since the last begin may still be read until close. */
     int (*leave)(struct exchange *exchange);
-    void (*delete)(struct exchange *exchange);
+    void (*close)(struct exchange *exchange);
 };
 
 struct exchange {

@@ -192,8 +192,8 @@ static int exchange_stepgate_leave(struct exchange *exchange)
     return exchange_check(exchange->fault, code);
 }
 
-/* exchange_stepgate_delete -- the model; the link is somebody else's */
-static void exchange_stepgate_delete(struct exchange *exchange)
+/* exchange_stepgate_close -- the model; the link is somebody else's */
+static void exchange_stepgate_close(struct exchange *exchange)
 {
     struct exchange_stepgate *self = exchange_stepgate_of(exchange);
     stepgate_model_delete(&self->model);
@@ -207,7 +207,7 @@ static const struct exchange_operations exchange_stepgate_operations = {
     .push = exchange_stepgate_push,
     .finish = exchange_stepgate_finish,
     .leave = exchange_stepgate_leave,
-    .delete = exchange_stepgate_delete,
+    .close = exchange_stepgate_close,
 };
 
 /* exchange_set -- a number of the recipe, with all its digits */
@@ -284,7 +284,7 @@ struct exchange *exchange_stepgate_new(struct exchange_link *link,
     if (code >= 0)
         code = stepgate_model_commit(self->model, -1, NULL);
     if (exchange_check(fault, code) < 0) {
-        exchange_stepgate_delete(&self->exchange);
+        exchange_stepgate_close(&self->exchange);
         return NULL;
     }
     return &self->exchange;

@@ -133,8 +133,8 @@ static int reference_leave(struct exchange *exchange)
     return 0;
 }
 
-/* reference_delete -- free everything */
-static void reference_delete(struct exchange *exchange)
+/* reference_close -- free everything */
+static void reference_close(struct exchange *exchange)
 {
     struct reference *reference = reference_of(exchange);
     for (unsigned v = 0; v < NETWORK_VARIABLES; v++) {
@@ -156,7 +156,7 @@ static const struct exchange_operations reference_operations = {
     .push = reference_push,
     .finish = reference_finish,
     .leave = reference_leave,
-    .delete = reference_delete,
+    .close = reference_close,
 };
 
 /* reference_take -- all memory a reference needs; false where some was refused */
@@ -201,7 +201,7 @@ struct exchange *reference_new(const struct exchange_recipe *recipe, unsigned pa
     if (!reference_take(reference)) {
         fault_set(fault, FAULT_PERMANENT,
                   "no memory for the gradients of %u parts: give fewer --parts", parts);
-        reference_delete(&reference->exchange);
+        reference_close(&reference->exchange);
         return NULL;
     }
     for (unsigned v = 0; v < NETWORK_VARIABLES; v++)

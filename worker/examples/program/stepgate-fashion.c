@@ -43,7 +43,7 @@ static int fashion_train(const struct settings *settings, struct exchange_link *
     if (exchange == NULL)
         goto clear_data;
     if (exchange->rank == 0 && settings->json != NULL && result_try(settings->json, fault) < 0)
-        goto delete_exchange;
+        goto close_exchange;
     if (exchange->rank == 0) {
         printf("training on %zu images, transport %s, %u worker%s, %u ps, one BLAS thread each\n",
                data.train.count, exchange->transport, exchange->workers,
@@ -53,7 +53,8 @@ static int fashion_train(const struct settings *settings, struct exchange_link *
     rc = trainer_run(settings, &data, exchange, &result);
     if (rc == 0 && exchange->rank == 0)
         rc = fashion_report(settings, &result, fault);
-    exchange->operations->delete (exchange);
+close_exchange:
+    exchange->operations->close(exchange);
     history_clear(&result.history);
 clear_data:
     dataset_clear(&data);

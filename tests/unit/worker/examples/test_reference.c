@@ -135,7 +135,7 @@ static float parts_step(unsigned parts, enum exchange_rule rule)
     /* A bias begins at zero. */
     assert_int_equal(exchange->operations->parameter(exchange, NETWORK_VARIABLES - 1, &value), 0);
     float got = value[0];
-    exchange->operations->delete (exchange);
+    exchange->operations->close(exchange);
     return got;
 }
 
