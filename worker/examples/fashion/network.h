@@ -45,7 +45,7 @@ struct network;
 /* network_variables -- the table of NETWORK_VARIABLES variables */
 const struct network_variable *network_variables(void);
 
-/* network_initial -- the first value of a variable, after He, from the seed alone */
+/* network_initial -- the first value of a variable, from the seed alone */
 void network_initial(unsigned variable, uint64_t seed, float *value);
 
 /* network_new -- memory for batches of up to so many images; NULL without memory */
