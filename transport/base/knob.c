@@ -41,8 +41,8 @@ static const struct knob_row knob_table[] = {
     {"address_file", "STEPGATE_ADDRESS_FILE", "--address-file", "", "",
      "file a ps writes the address it listens on to", KNOB_TEXT, 0, 0, false, NULL},
     {"secret_file", "STEPGATE_SECRET_FILE", "--secret-file", "", "",
-     "file with the job's secret (1 to 64 bytes), readable by its owner only", KNOB_TEXT, 0, 0,
-     false, NULL},
+     "file with the secret of the job (16 to 64 bytes), readable by its owner only", KNOB_TEXT, 0,
+     0, false, NULL},
     {"insecure", "STEPGATE_INSECURE", "--insecure", "", "off",
      "listen beyond this host without a secret", KNOB_BOOL, 0, 1, false, NULL},
     {"job", "STEPGATE_JOB", "--job", "", "stepgate",
@@ -345,7 +345,7 @@ int knobs_copy(const struct knobs *from, struct knobs *to)
 }
 
 /* knob_unknown -- the error for a name that is in no row. */
-static int knob_unknown(const char *name)
+int knob_unknown(const char *name)
 {
     const struct knob_row *nearest = knob_row_nearest(name, strlen(name));
     char remedy[96];

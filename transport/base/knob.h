@@ -93,6 +93,9 @@ int knobs_copy(const struct knobs *from, struct knobs *to);
  * ENOMEM. Nothing changes on an error. */
 int knob_set(struct knobs *knobs, const char *name, const char *text);
 
+/* knob_unknown -- the error for a name that is in no row: ENOENT, which names the nearest. */
+int knob_unknown(const char *name);
+
 /* Getters. An unknown name gives NULL, 0, false: a unit test asks for every name in use. */
 const char *knob_text(const struct knobs *knobs, const char *name);
 int knob_int(const struct knobs *knobs, const char *name);
