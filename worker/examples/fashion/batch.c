@@ -5,9 +5,7 @@
 
 #include "worker/examples/fashion/random.h"
 
-enum {
-    BATCH_PURPOSE = 1
-}; /* keeps the order's random numbers apart from those of initial values */
+enum { BATCH_PURPOSE = 1 }; /* keeps the order's random numbers apart from those of initial values */
 
 struct batch_order {
     uint64_t seed;
@@ -82,8 +80,7 @@ struct batch_order *batch_order_new(const struct batch_shape *shape)
 {
     struct batch_order *order = malloc(sizeof *order + shape->images * sizeof order->places[0]);
     if (order != NULL)
-        *order =
-            (struct batch_order){.seed = shape->seed, .count = shape->images, .epoch = UINT64_MAX};
+        *order = (struct batch_order){.seed = shape->seed, .count = shape->images, .epoch = UINT64_MAX};
     return order;
 }
 

@@ -96,8 +96,8 @@ static size_t convolution_chunk(const struct convolution *conv, size_t images, s
 }
 
 /* convolution_forward -- out: [images][side_pooled][side_pooled][channels_out] */
-void convolution_forward(struct convolution *conv, size_t images, const float *in,
-                         const float *weights, const float *bias, float *out)
+void convolution_forward(struct convolution *conv, size_t images, const float *in, const float *weights,
+                         const float *bias, float *out)
 {
     size_t rows = conv->side_out * conv->side_out;
     size_t patch = conv->kernel * conv->kernel * conv->channels_in;
@@ -106,26 +106,23 @@ void convolution_forward(struct convolution *conv, size_t images, const float *i
     for (size_t n = 0; n < images; n += conv->chunk) {
         size_t now = convolution_chunk(conv, images, n);
         convolution_unfold(conv, now, in + n * in_size);
-        matrix_multiply(now * rows, conv->channels_out, patch, conv->unfolded, weights,
-                        conv->plain);
-        pooling_forward(now, conv->side_out, conv->channels_out, conv->plain, bias,
-                        out + n * out_size, conv->choice + n * out_size);
+        matrix_multiply(now * rows, conv->channels_out, patch, conv->unfolded, weights, conv->plain);
+        pooling_forward(now, conv->side_out, conv->channels_out, conv->plain, bias, out + n * out_size,
+                        conv->choice + n * out_size);
     }
 }
 
 /* convolution_backward_bias -- the gradient of the bias */
-void convolution_backward_bias(const struct convolution *conv, size_t images,
-                               const float *out_gradient, float *bias_gradient)
+void convolution_backward_bias(const struct convolution *conv, size_t images, const float *out_gradient,
+                               float *bias_gradient)
 {
-    pooling_bias(images, conv->side_out, conv->channels_out, out_gradient, conv->choice,
-                 bias_gradient);
+    pooling_bias(images, conv->side_out, conv->channels_out, out_gradient, conv->choice, bias_gradient);
 }
 
 /* convolution_backward -- the gradient of the weights, and of the input unless in_gradient is NULL
  */
-void convolution_backward(struct convolution *conv, size_t images, const float *in,
-                          const float *weights, const float *out_gradient, float *weights_gradient,
-                          float *in_gradient)
+void convolution_backward(struct convolution *conv, size_t images, const float *in, const float *weights,
+                          const float *out_gradient, float *weights_gradient, float *in_gradient)
 {
     size_t rows = conv->side_out * conv->side_out;
     size_t patch = conv->kernel * conv->kernel * conv->channels_in;
@@ -137,12 +134,12 @@ void convolution_backward(struct convolution *conv, size_t images, const float *
                          conv->choice + n * out_size, conv->plain);
         /* Unfolding again is cheaper than keeping a batch of it: it would not stay in the cache. */
         convolution_unfold(conv, now, in + n * in_size);
-        matrix_multiply_left_transposed(patch, conv->channels_out, now * rows, conv->unfolded,
-                                        conv->plain, n > 0 ? 1.0F : 0.0F, weights_gradient);
+        matrix_multiply_left_transposed(patch, conv->channels_out, now * rows, conv->unfolded, conv->plain,
+                                        n > 0 ? 1.0F : 0.0F, weights_gradient);
         if (in_gradient == NULL)
             continue;
-        matrix_multiply_right_transposed(now * rows, patch, conv->channels_out, conv->plain,
-                                         weights, conv->unfolded_gradient);
+        matrix_multiply_right_transposed(now * rows, patch, conv->channels_out, conv->plain, weights,
+                                         conv->unfolded_gradient);
         convolution_fold(conv, now, in_gradient + n * in_size);
     }
 }

@@ -31,17 +31,16 @@ int convolution_init(struct convolution *conv, size_t capacity, size_t side_in, 
 void convolution_clear(struct convolution *conv);
 
 /* convolution_forward -- out: [images][side_pooled][side_pooled][channels_out] */
-void convolution_forward(struct convolution *conv, size_t images, const float *in,
-                         const float *weights, const float *bias, float *out);
+void convolution_forward(struct convolution *conv, size_t images, const float *in, const float *weights,
+                         const float *bias, float *out);
 
 /* convolution_backward_bias -- the gradient of the bias */
-void convolution_backward_bias(const struct convolution *conv, size_t images,
-                               const float *out_gradient, float *bias_gradient);
+void convolution_backward_bias(const struct convolution *conv, size_t images, const float *out_gradient,
+                               float *bias_gradient);
 
 /* convolution_backward -- the gradient of the weights, and of the input unless in_gradient is NULL
  */
-void convolution_backward(struct convolution *conv, size_t images, const float *in,
-                          const float *weights, const float *out_gradient, float *weights_gradient,
-                          float *in_gradient);
+void convolution_backward(struct convolution *conv, size_t images, const float *in, const float *weights,
+                          const float *out_gradient, float *weights_gradient, float *in_gradient);
 
 #endif

@@ -14,22 +14,18 @@ static int dataset_split_read(const char *folder, const char *prefix, struct dat
     int a = snprintf(images, sizeof images, "%s/%s-images-idx3-ubyte.gz", folder, prefix);
     int b = snprintf(labels, sizeof labels, "%s/%s-labels-idx1-ubyte.gz", folder, prefix);
     if (a < 0 || b < 0 || (size_t)a >= sizeof images || (size_t)b >= sizeof labels)
-        return fault_set(fault, FAULT_USAGE,
-                         "the folder given with --data is too long a name: shorten it");
-    if (idx_read(images, 3, &out->images, fault) < 0 ||
-        idx_read(labels, 1, &out->labels, fault) < 0)
+        return fault_set(fault, FAULT_USAGE, "the folder given with --data is too long a name: shorten it");
+    if (idx_read(images, 3, &out->images, fault) < 0 || idx_read(labels, 1, &out->labels, fault) < 0)
         return -1;
     if (out->images.dims[1] != DATASET_SIDE || out->images.dims[2] != DATASET_SIDE)
-        return fault_set(
-            fault, FAULT_PERMANENT,
-            "%s has images of %zu x %zu where the network takes %d x %d: name the folder of "
-            "Fashion-MNIST with --data DIR",
-            images, out->images.dims[1], out->images.dims[2], DATASET_SIDE, DATASET_SIDE);
+        return fault_set(fault, FAULT_PERMANENT,
+                         "%s has images of %zu x %zu where the network takes %d x %d: name the folder of "
+                         "Fashion-MNIST with --data DIR",
+                         images, out->images.dims[1], out->images.dims[2], DATASET_SIDE, DATASET_SIDE);
     if (out->images.dims[0] != out->labels.dims[0])
-        return fault_set(
-            fault, FAULT_PERMANENT,
-            "%s has %zu images but %s has %zu labels: the two files must come from one data set",
-            images, out->images.dims[0], labels, out->labels.dims[0]);
+        return fault_set(fault, FAULT_PERMANENT,
+                         "%s has %zu images but %s has %zu labels: the two files must come from one data set",
+                         images, out->images.dims[0], labels, out->labels.dims[0]);
     for (size_t i = 0; i < out->labels.dims[0]; i++)
         if (out->labels.bytes[i] >= DATASET_CLASSES)
             return fault_set(fault, FAULT_PERMANENT,
@@ -49,9 +45,8 @@ int dataset_read(const char *folder, size_t limit, struct dataset *out, struct f
         dataset_split_read(folder, "t10k", &dataset.test, fault) < 0)
         goto clear;
     if (limit > dataset.train.count) {
-        fault_set(fault, FAULT_USAGE,
-                  "--images %zu is more than the %zu training images of %s: give fewer", limit,
-                  dataset.train.count, folder);
+        fault_set(fault, FAULT_USAGE, "--images %zu is more than the %zu training images of %s: give fewer",
+                  limit, dataset.train.count, folder);
         goto clear;
     }
     if (limit > 0)

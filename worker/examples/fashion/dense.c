@@ -39,14 +39,12 @@ void dense_backward_bias(const struct dense *dense, size_t images, const float *
 void dense_backward_weights(const struct dense *dense, size_t images, const float *in,
                             const float *out_gradient, float *weights_gradient)
 {
-    matrix_multiply_left_transposed(dense->in, dense->out, images, in, out_gradient, 0.0F,
-                                    weights_gradient);
+    matrix_multiply_left_transposed(dense->in, dense->out, images, in, out_gradient, 0.0F, weights_gradient);
 }
 
 /* dense_backward_input -- the gradient of the input */
 void dense_backward_input(const struct dense *dense, size_t images, const float *weights,
                           const float *out_gradient, float *in_gradient)
 {
-    matrix_multiply_right_transposed(images, dense->in, dense->out, out_gradient, weights,
-                                     in_gradient);
+    matrix_multiply_right_transposed(images, dense->in, dense->out, out_gradient, weights, in_gradient);
 }

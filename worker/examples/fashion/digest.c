@@ -4,8 +4,7 @@
 #include <sodium.h>
 #include <string.h>
 
-_Static_assert(DIGEST_TEXT_BYTES == 2 * crypto_hash_sha256_BYTES + 1,
-               "two digits a byte and the end");
+_Static_assert(DIGEST_TEXT_BYTES == 2 * crypto_hash_sha256_BYTES + 1, "two digits a byte and the end");
 
 /* digest_of -- hex SHA-256 of the little-endian bytes of all variables, in declaration order */
 void digest_of(const float *const values[NETWORK_VARIABLES], char text[DIGEST_TEXT_BYTES])

@@ -23,8 +23,7 @@ struct exchange_stepgate {
 static int exchange_status(int code)
 {
     switch (-code) {
-    case STEPGATE_EINTR:
-        return interrupt_signal() != 0 ? 128 + interrupt_signal() : FAULT_TERMINATED;
+    case STEPGATE_EINTR: return interrupt_signal() != 0 ? 128 + interrupt_signal() : FAULT_TERMINATED;
     case STEPGATE_ETIMEOUT:
     case STEPGATE_EPEER:
     case STEPGATE_EREFUSED:
@@ -32,10 +31,8 @@ static int exchange_status(int code)
     case STEPGATE_EDEVICE:
     case STEPGATE_EJOIN:
     case STEPGATE_ELOST:
-    case STEPGATE_ESTEPTIME:
-        return FAULT_REQUEUE;
-    default:
-        return FAULT_PERMANENT;
+    case STEPGATE_ESTEPTIME: return FAULT_REQUEUE;
+    default: return FAULT_PERMANENT;
     }
 }
 
@@ -88,6 +85,16 @@ struct exchange_link *exchange_link_new(int *argc, char **argv, struct fault *fa
     return link;
 }
 
+/* exchange_link_help -- write the flags of stepgate to stdout, from its own table */
+void exchange_link_help(void)
+{
+    struct stepgate_knob knob;
+    printf("\nflags of stepgate:\n\n");
+    for (size_t i = 0; stepgate_options_list(i, &knob) == 0; i++)
+        printf("  %-28s %s%s%s%s\n", knob.flag, knob.help, knob.fallback[0] != '\0' ? " (" : "",
+               knob.fallback, knob.fallback[0] != '\0' ? ")" : "");
+}
+
 /* exchange_link_join -- connect to all ps; a signal ends the wait */
 int exchange_link_join(struct exchange_link *link, struct fault *fault)
 {
@@ -97,15 +104,13 @@ int exchange_link_join(struct exchange_link *link, struct fault *fault)
     link->job = job;
     interrupt_watch(job);
     if (code == -STEPGATE_EAGAIN)
-        code = interrupt_signal() != 0 ? -STEPGATE_EINTR
-                                       : stepgate_job_join(link->options, -1, &link->job);
+        code = interrupt_signal() != 0 ? -STEPGATE_EINTR : stepgate_job_join(link->options, -1, &link->job);
     if (code >= 0)
         return 0;
     if (code == -STEPGATE_EINTR && interrupt_signal() != 0)
         return fault_set(fault, 128 + interrupt_signal(), "ended by signal %d while joining",
                          interrupt_signal());
-    return exchange_fault(fault, code == -STEPGATE_EINVAL ? FAULT_USAGE : exchange_status(code),
-                          code);
+    return exchange_fault(fault, code == -STEPGATE_EINVAL ? FAULT_USAGE : exchange_status(code), code);
 }
 
 /* exchange_link_workers -- workers in the job, after the join */
@@ -143,8 +148,7 @@ static int exchange_stepgate_begin(struct exchange *exchange, uint64_t *step)
 }
 
 /* exchange_stepgate_parameter -- pull it; the second time in a step moves nothing */
-static int exchange_stepgate_parameter(struct exchange *exchange, unsigned variable,
-                                       const float **value)
+static int exchange_stepgate_parameter(struct exchange *exchange, unsigned variable, const float **value)
 {
     struct stepgate_model *model = exchange_stepgate_of(exchange)->model;
     const void *pointer;
@@ -160,8 +164,7 @@ static int exchange_stepgate_parameter(struct exchange *exchange, unsigned varia
 static int exchange_stepgate_gradient(struct exchange *exchange, unsigned variable, float **value)
 {
     void *pointer;
-    int code =
-        stepgate_buffer_gradient(exchange_stepgate_of(exchange)->model, (int)variable, &pointer);
+    int code = stepgate_buffer_gradient(exchange_stepgate_of(exchange)->model, (int)variable, &pointer);
     if (code >= 0)
         *value = pointer;
     return exchange_check(exchange->fault, code);
@@ -219,11 +222,9 @@ static int exchange_set(struct stepgate_model *model, const char *key, double nu
 }
 
 /* exchange_declare_recipe -- the optimizer and its numbers */
-static int exchange_declare_recipe(struct stepgate_model *model,
-                                   const struct exchange_recipe *recipe)
+static int exchange_declare_recipe(struct stepgate_model *model, const struct exchange_recipe *recipe)
 {
-    int code = stepgate_model_set(model, "optimizer",
-                                  recipe->rule == EXCHANGE_MOMENTUM ? "momentum" : "sgd");
+    int code = stepgate_model_set(model, "optimizer", recipe->rule == EXCHANGE_MOMENTUM ? "momentum" : "sgd");
     if (code >= 0)
         code = exchange_set(model, "learning_rate", recipe->schedule.rate);
     if (code >= 0 && recipe->rule == EXCHANGE_MOMENTUM)
@@ -241,8 +242,8 @@ static int exchange_declare_variable(struct stepgate_model *model, unsigned vari
 {
     const struct network_variable *v = &network_variables()[variable];
     int id;
-    int code = stepgate_model_variable(model, v->name, STEPGATE_TRAINED, STEPGATE_F32, (int)v->rank,
-                                       v->dims, &id);
+    int code =
+        stepgate_model_variable(model, v->name, STEPGATE_TRAINED, STEPGATE_F32, (int)v->rank, v->dims, &id);
     if (code < 0 || !initial)
         return code;
     float *value = malloc(v->elements * sizeof *value);
@@ -255,8 +256,8 @@ static int exchange_declare_variable(struct stepgate_model *model, unsigned vari
 }
 
 /* exchange_stepgate_new -- declare and commit the network's variables */
-struct exchange *exchange_stepgate_new(struct exchange_link *link,
-                                       const struct exchange_recipe *recipe, struct fault *fault)
+struct exchange *exchange_stepgate_new(struct exchange_link *link, const struct exchange_recipe *recipe,
+                                       struct fault *fault)
 {
     struct exchange_stepgate *self = calloc(1, sizeof *self);
     if (self == NULL) {

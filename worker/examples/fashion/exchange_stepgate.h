@@ -24,7 +24,10 @@ void exchange_link_delete(struct exchange_link **link);
 
 /* exchange_stepgate_new -- declare and commit the network's variables; NULL with the fault set. The
  * link must outlive it. */
-struct exchange *exchange_stepgate_new(struct exchange_link *link,
-                                       const struct exchange_recipe *recipe, struct fault *fault);
+struct exchange *exchange_stepgate_new(struct exchange_link *link, const struct exchange_recipe *recipe,
+                                       struct fault *fault);
+
+/* exchange_link_help -- write the flags of stepgate to stdout, from its own table */
+void exchange_link_help(void);
 
 #endif

@@ -19,7 +19,6 @@ struct fault {
 
 /* fault_set -- record the first fault; later ones are its consequences. Returns -1 for the caller
  * to return. */
-int fault_set(struct fault *fault, int status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+int fault_set(struct fault *fault, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -13,8 +13,7 @@
  * type 0x08 is unsigned bytes. */
 enum { IDX_TYPE_U8 = 0x08, IDX_DIM_MAX = 1 << 24 };
 
-#define IDX_REMEDY                                                                                 \
-    "install Debian's dataset-fashion-mnist afresh, or name another folder with --data DIR"
+#define IDX_REMEDY "install Debian's dataset-fashion-mnist afresh, or name another folder with --data DIR"
 
 /* idx_fill -- read exactly so many bytes, or say what is wrong with the file */
 static int idx_fill(gzFile file, const char *path, void *to, size_t bytes, struct fault *fault)
@@ -29,8 +28,8 @@ static int idx_fill(gzFile file, const char *path, void *to, size_t bytes, struc
                              gzerror(file, &code));
         }
         if (got == 0)
-            return fault_set(fault, FAULT_PERMANENT,
-                             "%s is truncated, %zu bytes are missing: " IDX_REMEDY, path, bytes);
+            return fault_set(fault, FAULT_PERMANENT, "%s is truncated, %zu bytes are missing: " IDX_REMEDY,
+                             path, bytes);
         at += got;
         bytes -= (size_t)got;
     }
@@ -38,18 +37,17 @@ static int idx_fill(gzFile file, const char *path, void *to, size_t bytes, struc
 }
 
 /* idx_header -- read and check magic and dimensions; gives the number of elements */
-static int idx_header(gzFile file, const char *path, unsigned rank, struct idx *out,
-                      size_t *elements, struct fault *fault)
+static int idx_header(gzFile file, const char *path, unsigned rank, struct idx *out, size_t *elements,
+                      struct fault *fault)
 {
     uint8_t magic[4];
     if (idx_fill(file, path, magic, sizeof magic, fault) < 0)
         return -1;
     if (magic[0] != 0 || magic[1] != 0 || magic[2] != IDX_TYPE_U8 || magic[3] != rank)
-        return fault_set(
-            fault, FAULT_PERMANENT,
-            "%s has magic %02x%02x%02x%02x where an IDX file of bytes with %u dimensions has "
-            "0000%02x%02x: " IDX_REMEDY,
-            path, magic[0], magic[1], magic[2], magic[3], rank, IDX_TYPE_U8, rank);
+        return fault_set(fault, FAULT_PERMANENT,
+                         "%s has magic %02x%02x%02x%02x where an IDX file of bytes with %u dimensions has "
+                         "0000%02x%02x: " IDX_REMEDY,
+                         path, magic[0], magic[1], magic[2], magic[3], rank, IDX_TYPE_U8, rank);
     *elements = 1;
     for (unsigned i = 0; i < rank; i++) {
         uint8_t big[4];
@@ -57,8 +55,8 @@ static int idx_header(gzFile file, const char *path, unsigned rank, struct idx *
             return -1;
         size_t dim = (size_t)big[0] << 24 | (size_t)big[1] << 16 | (size_t)big[2] << 8 | big[3];
         if (dim == 0 || dim > IDX_DIM_MAX || *elements > ((size_t)1 << 32) / dim)
-            return fault_set(fault, FAULT_PERMANENT,
-                             "%s has a dimension of %zu, which can't be: " IDX_REMEDY, path, dim);
+            return fault_set(fault, FAULT_PERMANENT, "%s has a dimension of %zu, which can't be: " IDX_REMEDY,
+                             path, dim);
         out->dims[i] = dim;
         *elements *= dim;
     }
@@ -83,8 +81,8 @@ int idx_read(const char *path, unsigned rank, struct idx *out, struct fault *fau
         goto close;
     idx.bytes = malloc(elements);
     if (idx.bytes == NULL) {
-        fault_set(fault, FAULT_PERMANENT,
-                  "%s needs %zu bytes of memory, which this machine refuses", path, elements);
+        fault_set(fault, FAULT_PERMANENT, "%s needs %zu bytes of memory, which this machine refuses", path,
+                  elements);
         goto close;
     }
     if (idx_fill(file, path, idx.bytes, elements, fault) < 0)

@@ -41,4 +41,7 @@ void interrupt_watch(struct stepgate_job *job)
 }
 
 /* interrupt_signal -- the signal that came, 0 for none */
-int interrupt_signal(void) { return interrupt_came; }
+int interrupt_signal(void)
+{
+    return interrupt_came;
+}

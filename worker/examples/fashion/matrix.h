@@ -13,11 +13,10 @@ int matrix_threads(void);
 void matrix_multiply(size_t m, size_t n, size_t k, const float *a, const float *b, float *c);
 
 /* matrix_multiply_left_transposed -- c[m][n] = a[k][m]^T * b[k][n], added to c where add is 1 */
-void matrix_multiply_left_transposed(size_t m, size_t n, size_t k, const float *a, const float *b,
-                                     float add, float *c);
+void matrix_multiply_left_transposed(size_t m, size_t n, size_t k, const float *a, const float *b, float add,
+                                     float *c);
 
 /* matrix_multiply_right_transposed -- c[m][n] = a[m][k] * b[n][k]^T */
-void matrix_multiply_right_transposed(size_t m, size_t n, size_t k, const float *a, const float *b,
-                                      float *c);
+void matrix_multiply_right_transposed(size_t m, size_t n, size_t k, const float *a, const float *b, float *c);
 
 #endif

@@ -37,20 +37,19 @@ enum network_place {
     DENSE2_BIAS
 };
 
-#define NETWORK_CONV(name_, in_, out_)                                                             \
-    {                                                                                              \
-        .name = (name_), .rank = 4, .dims = {NETWORK_KERNEL, NETWORK_KERNEL, (in_), (out_)},       \
-        .elements = NETWORK_KERNEL * NETWORK_KERNEL * (in_) * (out_),                              \
-        .fan_in = NETWORK_KERNEL * NETWORK_KERNEL * (in_)                                          \
+#define NETWORK_CONV(name_, in_, out_)                                                                       \
+    {                                                                                                        \
+        .name = (name_), .rank = 4, .dims = {NETWORK_KERNEL, NETWORK_KERNEL, (in_), (out_)},                 \
+        .elements = NETWORK_KERNEL * NETWORK_KERNEL * (in_) * (out_),                                        \
+        .fan_in = NETWORK_KERNEL * NETWORK_KERNEL * (in_)                                                    \
     }
-#define NETWORK_DENSE(name_, in_, out_)                                                            \
-    {                                                                                              \
-        .name = (name_), .rank = 2, .dims = {(in_), (out_)}, .elements = (in_) * (out_),           \
-        .fan_in = (in_)                                                                            \
+#define NETWORK_DENSE(name_, in_, out_)                                                                      \
+    {                                                                                                        \
+        .name = (name_), .rank = 2, .dims = {(in_), (out_)}, .elements = (in_) * (out_), .fan_in = (in_)     \
     }
-#define NETWORK_BIAS(name_, out_)                                                                  \
-    {                                                                                              \
-        .name = (name_), .rank = 1, .dims = {(out_)}, .elements = (out_)                           \
+#define NETWORK_BIAS(name_, out_)                                                                            \
+    {                                                                                                        \
+        .name = (name_), .rank = 1, .dims = {(out_)}, .elements = (out_)                                     \
     }
 
 static const struct network_variable variables[NETWORK_VARIABLES] = {
@@ -78,7 +77,10 @@ struct network {
 };
 
 /* network_variables -- the table of NETWORK_VARIABLES variables */
-const struct network_variable *network_variables(void) { return variables; }
+const struct network_variable *network_variables(void)
+{
+    return variables;
+}
 
 /* network_initial -- the first value of a variable, from the seed alone. Half of He's variance: the maximum of four makes
  * up for what ReLU takes, and with all of it a small batch drives every unit to zero in the first steps. */
@@ -110,10 +112,9 @@ struct network *network_new(size_t capacity)
     net->gradient2 = calloc(capacity * NETWORK_FLAT_2, sizeof(float));
     net->gradient3 = calloc(capacity * NETWORK_HIDDEN, sizeof(float));
     net->gradient4 = calloc(capacity * DATASET_CLASSES, sizeof(float));
-    int conv1 = convolution_init(&net->conv1, capacity, NETWORK_SIDE, 1, NETWORK_KERNEL,
-                                 NETWORK_CHANNELS_1);
-    int conv2 = convolution_init(&net->conv2, capacity, NETWORK_SIDE_1, NETWORK_CHANNELS_1,
-                                 NETWORK_KERNEL, NETWORK_CHANNELS_2);
+    int conv1 = convolution_init(&net->conv1, capacity, NETWORK_SIDE, 1, NETWORK_KERNEL, NETWORK_CHANNELS_1);
+    int conv2 = convolution_init(&net->conv2, capacity, NETWORK_SIDE_1, NETWORK_CHANNELS_1, NETWORK_KERNEL,
+                                 NETWORK_CHANNELS_2);
     if (conv1 < 0 || conv2 < 0 || net->labels == NULL || net->input == NULL || net->out1 == NULL ||
         net->out2 == NULL || net->out3 == NULL || net->out4 == NULL || net->gradient1 == NULL ||
         net->gradient2 == NULL || net->gradient3 == NULL || net->gradient4 == NULL)
@@ -144,8 +145,8 @@ void network_load(struct network *network, size_t n, const uint8_t *pixels, unsi
     /* Mean and deviation of the training images' pixels. */
     const float mean = 0.2860F * 255.0F;
     const float deviation = 0.3530F * 255.0F;
-    float *to = network->input + n * NETWORK_SIDE * NETWORK_SIDE + NETWORK_BORDER * NETWORK_SIDE +
-                NETWORK_BORDER;
+    float *to =
+        network->input + n * NETWORK_SIDE * NETWORK_SIDE + NETWORK_BORDER * NETWORK_SIDE + NETWORK_BORDER;
     for (size_t y = 0; y < DATASET_SIDE; y++, to += NETWORK_SIDE, pixels += DATASET_SIDE)
         for (size_t x = 0; x < DATASET_SIDE; x++)
             to[x] = ((float)pixels[x] - mean) / deviation;
@@ -156,8 +157,7 @@ void network_load(struct network *network, size_t n, const uint8_t *pixels, unsi
 static int network_get(struct network *net, const struct network_traffic *traffic, unsigned weights)
 {
     int rc = traffic->parameter(traffic->context, weights, &net->values[weights]);
-    return rc < 0 ? rc
-                  : traffic->parameter(traffic->context, weights + 1, &net->values[weights + 1]);
+    return rc < 0 ? rc : traffic->parameter(traffic->context, weights + 1, &net->values[weights + 1]);
 }
 
 /* network_forward -- scores of the first so many images loaded */
@@ -169,30 +169,28 @@ int network_forward(struct network *network, size_t images, const struct network
 
     if ((rc = network_get(network, traffic, CONV1_WEIGHTS)) < 0)
         return rc;
-    convolution_forward(&network->conv1, images, network->input, values[CONV1_WEIGHTS],
-                        values[CONV1_BIAS], network->out1);
+    convolution_forward(&network->conv1, images, network->input, values[CONV1_WEIGHTS], values[CONV1_BIAS],
+                        network->out1);
     if ((rc = network_get(network, traffic, CONV2_WEIGHTS)) < 0)
         return rc;
-    convolution_forward(&network->conv2, images, network->out1, values[CONV2_WEIGHTS],
-                        values[CONV2_BIAS], network->out2);
+    convolution_forward(&network->conv2, images, network->out1, values[CONV2_WEIGHTS], values[CONV2_BIAS],
+                        network->out2);
     if ((rc = network_get(network, traffic, DENSE1_WEIGHTS)) < 0)
         return rc;
-    dense_forward(&network->dense1, images, network->out2, values[DENSE1_WEIGHTS],
-                  values[DENSE1_BIAS], network->out3);
+    dense_forward(&network->dense1, images, network->out2, values[DENSE1_WEIGHTS], values[DENSE1_BIAS],
+                  network->out3);
     if ((rc = network_get(network, traffic, DENSE2_WEIGHTS)) < 0)
         return rc;
-    dense_forward(&network->dense2, images, network->out3, values[DENSE2_WEIGHTS],
-                  values[DENSE2_BIAS], network->out4);
-    *score =
-        softmax_judge(images, DATASET_CLASSES, network->out4, network->labels, network->gradient4);
+    dense_forward(&network->dense2, images, network->out3, values[DENSE2_WEIGHTS], values[DENSE2_BIAS],
+                  network->out4);
+    *score = softmax_judge(images, DATASET_CLASSES, network->out4, network->labels, network->gradient4);
     return 0;
 }
 
 /* network_give_dense -- the bias first: it is small, and its gradient is there before that of the
  * weights */
 static int network_give_dense(const struct network_traffic *traffic, const struct dense *dense,
-                              unsigned weights, size_t images, const float *in,
-                              const float *out_gradient)
+                              unsigned weights, size_t images, const float *in, const float *out_gradient)
 {
     float *to;
     int rc = traffic->gradient(traffic->context, weights + 1, &to);
@@ -209,9 +207,8 @@ static int network_give_dense(const struct network_traffic *traffic, const struc
 /* network_give_convolution -- as above; the gradient of the input comes along with that of the
  * weights */
 static int network_give_convolution(const struct network_traffic *traffic, struct convolution *conv,
-                                    unsigned weights, size_t images, const float *in,
-                                    const float *value, const float *out_gradient,
-                                    float *in_gradient)
+                                    unsigned weights, size_t images, const float *in, const float *value,
+                                    const float *out_gradient, float *in_gradient)
 {
     float *to;
     int rc = traffic->gradient(traffic->context, weights + 1, &to);

@@ -68,22 +68,18 @@ static void picture_headline(FILE *to, const json_t *result)
     json_int_t workers = json_integer_value(json_object_get(result, "workers"));
     json_int_t ps = json_integer_value(json_object_get(result, "ps"));
     json_int_t epochs = json_integer_value(json_object_get(result, "epochs"));
-    fprintf(to,
-            "set title \"{/:Bold=17 Fashion-MNIST: test accuracy %.2f %% after %.0f s}\\n{/=12 ",
+    fprintf(to, "set title \"{/:Bold=17 Fashion-MNIST: test accuracy %.2f %% after %.0f s}\\n{/=12 ",
             100.0 * json_number_value(json_object_get(result, "test_accuracy")),
             json_number_value(json_object_get(result, "seconds")));
     if (ps > 0)
         fprintf(to,
-                "%" JSON_INTEGER_FORMAT " worker%s and %" JSON_INTEGER_FORMAT
-                " parameter server%s over %s, ",
+                "%" JSON_INTEGER_FORMAT " worker%s and %" JSON_INTEGER_FORMAT " parameter server%s over %s, ",
                 workers, workers == 1 ? "" : "s", ps, ps == 1 ? "" : "s", transport);
     else
         fprintf(to, "one process alone, ");
     fprintf(to,
-            "%" JSON_INTEGER_FORMAT " epoch%s, %" JSON_INTEGER_FORMAT
-            " steps, %.0f images/s}\" noenhanced\n",
-            epochs, epochs == 1 ? "" : "s",
-            json_integer_value(json_object_get(result, "global_step")),
+            "%" JSON_INTEGER_FORMAT " epoch%s, %" JSON_INTEGER_FORMAT " steps, %.0f images/s}\" noenhanced\n",
+            epochs, epochs == 1 ? "" : "s", json_integer_value(json_object_get(result, "global_step")),
             json_number_value(json_object_get(result, "images_per_second")));
     fprintf(to, "set title enhanced textcolor rgb '#222222'\n");
 }
@@ -98,8 +94,7 @@ static int picture_script(FILE *to, const char *terminal, const char *picture, c
     size_t accuracies = picture_points(to, "accuracy", history, "accuracy", &least_accuracy);
     if (losses == 0 || accuracies == 0)
         return -1;
-    double floor_percent =
-        100.0 * least_accuracy > 82.0 ? 80.0 : 10.0 * (int)(10.0 * least_accuracy);
+    double floor_percent = 100.0 * least_accuracy > 82.0 ? 80.0 : 10.0 * (int)(10.0 * least_accuracy);
     double accuracy = json_number_value(json_object_get(result, "test_accuracy"));
 
     fprintf(to, "set terminal %s\nset output ", terminal);
@@ -120,13 +115,11 @@ static int picture_script(FILE *to, const char *terminal, const char *picture, c
             "set label 1 '%.2f %%' at graph 0.985, second %.4f right offset 0,1.1 textcolor rgb "
             "'#1f5fa8' "
             "font ',14' front\n",
-            floor_percent, floor_percent >= 80.0 ? "95" : "100", 100.0 * accuracy,
-            100.0 * accuracy);
-    fprintf(to,
-            "plot $loss using 1:2 axes x1y1 with lines linewidth 1.6 linecolor rgb '#d98c73' "
-            "title 'training loss', \\\n"
-            "     $accuracy using 1:(100*$2) axes x1y2 with linespoints linewidth 2.2 pointtype 7 "
-            "pointsize 0.7 linecolor rgb '#1f5fa8' title 'test accuracy'\n");
+            floor_percent, floor_percent >= 80.0 ? "95" : "100", 100.0 * accuracy, 100.0 * accuracy);
+    fprintf(to, "plot $loss using 1:2 axes x1y1 with lines linewidth 1.6 linecolor rgb '#d98c73' "
+                "title 'training loss', \\\n"
+                "     $accuracy using 1:(100*$2) axes x1y2 with linespoints linewidth 2.2 pointtype 7 "
+                "pointsize 0.7 linecolor rgb '#1f5fa8' title 'test accuracy'\n");
     return 0;
 }
 
@@ -138,8 +131,8 @@ static int picture_gnuplot(const char *script, struct fault *fault)
     int status;
     int code = posix_spawnp(&pid, "gnuplot", NULL, NULL, argv, environ);
     if (code != 0)
-        return fault_set(fault, FAULT_PERMANENT,
-                         "can't start gnuplot (%s): install Debian's gnuplot-nox", strerror(code));
+        return fault_set(fault, FAULT_PERMANENT, "can't start gnuplot (%s): install Debian's gnuplot-nox",
+                         strerror(code));
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return fault_set(fault, FAULT_PERMANENT, "lost sight of gnuplot (%s)", strerror(errno));
@@ -149,8 +142,7 @@ static int picture_gnuplot(const char *script, struct fault *fault)
 }
 
 /* picture_draw_json -- write the script to a file of its own, have it drawn, remove it */
-static int picture_draw_json(const json_t *result, const char *name, const char *picture,
-                             struct fault *fault)
+static int picture_draw_json(const json_t *result, const char *name, const char *picture, struct fault *fault)
 {
     char script[] = "/tmp/stepgate-picture-XXXXXX";
     int fd = mkstemp(script);
@@ -162,8 +154,8 @@ static int picture_draw_json(const json_t *result, const char *name, const char 
     }
     int rc = picture_script(to, picture_terminal(picture), picture, result);
     if (rc < 0)
-        fault_set(fault, FAULT_PERMANENT,
-                  "%s has no history of loss and accuracy: give a result of --json", name);
+        fault_set(fault, FAULT_PERMANENT, "%s has no history of loss and accuracy: give a result of --json",
+                  name);
     if (fclose(to) != 0)
         rc = fault_set(fault, FAULT_PERMANENT, "can't write %s (%s)", script, strerror(errno));
     if (rc == 0)
@@ -179,12 +171,11 @@ int picture_draw(const char *result, const char *picture, struct fault *fault)
     json_error_t error;
     if (picture_terminal(picture) == NULL)
         return fault_set(fault, FAULT_USAGE,
-                         "can't tell what picture %s is to be: end its name in .svg or .png",
-                         picture);
+                         "can't tell what picture %s is to be: end its name in .svg or .png", picture);
     json_t *json = json_load_file(result, 0, &error);
     if (json == NULL)
-        return fault_set(fault, FAULT_PERMANENT,
-                         "can't read %s (%s): give the file that --json wrote", result, error.text);
+        return fault_set(fault, FAULT_PERMANENT, "can't read %s (%s): give the file that --json wrote",
+                         result, error.text);
     int rc = picture_draw_json(json, result, picture, fault);
     json_decref(json);
     return rc;

@@ -29,21 +29,20 @@ static void pooling_cell(size_t channels, const float *top, const float *bottom,
 }
 
 /* pooling_forward -- from side x side to side/2 x side/2 */
-void pooling_forward(size_t images, size_t side, size_t channels, const float *in,
-                     const float *bias, float *out, int32_t *choice)
+void pooling_forward(size_t images, size_t side, size_t channels, const float *in, const float *bias,
+                     float *out, int32_t *choice)
 {
     size_t row = side * channels;
     /* Rows of all images follow each other and side is even, so pairs of rows never straddle two
      * images. */
     for (size_t pair = 0; pair < images * side / 2; pair++, in += 2 * row)
         for (size_t x = 0; x < side / 2; x++, out += channels, choice += channels)
-            pooling_cell(channels, in + 2 * x * channels, in + row + 2 * x * channels, bias, out,
-                         choice);
+            pooling_cell(channels, in + 2 * x * channels, in + row + 2 * x * channels, bias, out, choice);
 }
 
 /* pooling_cell_spread -- the gradient of one output place to its four inputs */
-static void pooling_cell_spread(size_t channels, const float *out, const int32_t *choice,
-                                float *top, float *bottom)
+static void pooling_cell_spread(size_t channels, const float *out, const int32_t *choice, float *top,
+                                float *bottom)
 {
     for (size_t c = 0; c < channels; c += VECTOR_LANES) {
         vector_f32 gradient = vector_load(out + c);

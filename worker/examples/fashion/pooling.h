@@ -10,8 +10,8 @@
 
 /* pooling_forward -- from side x side to side/2 x side/2; choice keeps which of the four won, or 4
  * where ReLU cut */
-void pooling_forward(size_t images, size_t side, size_t channels, const float *in,
-                     const float *bias, float *out, int32_t *choice);
+void pooling_forward(size_t images, size_t side, size_t channels, const float *in, const float *bias,
+                     float *out, int32_t *choice);
 
 /* pooling_backward -- the gradient goes to the winner alone; writes all of in_gradient */
 void pooling_backward(size_t images, size_t side, size_t channels, const float *out_gradient,

@@ -9,21 +9,20 @@ static const double progress_rewrite_seconds = 0.2;
 static const double progress_line_seconds = 5.0;
 
 /* progress_start -- begin to measure */
-void progress_start(struct progress *progress, enum progress_style style, uint64_t step,
-                    uint64_t steps, double now)
+void progress_start(struct progress *progress, enum progress_style style, uint64_t step, uint64_t steps,
+                    double now)
 {
     if (style == PROGRESS_AUTO)
         style = isatty(STDOUT_FILENO) ? PROGRESS_REWRITE : PROGRESS_LINES;
-    *progress = (struct progress){
-        .style = style, .steps = steps, .shown = now, .begun = now, .begun_step = step};
+    *progress =
+        (struct progress){.style = style, .steps = steps, .shown = now, .begun = now, .begun_step = step};
 }
 
 /* progress_show -- write the line if it is time to; accuracy < 0 = not known yet */
 void progress_show(struct progress *progress, uint64_t step, double loss, double accuracy,
                    double images_per_step, double now)
 {
-    double pause =
-        progress->style == PROGRESS_REWRITE ? progress_rewrite_seconds : progress_line_seconds;
+    double pause = progress->style == PROGRESS_REWRITE ? progress_rewrite_seconds : progress_line_seconds;
     bool last = step >= progress->steps;
     if (progress->style == PROGRESS_NONE || (now - progress->shown < pause && !last))
         return;

@@ -24,8 +24,8 @@ struct progress {
 };
 
 /* progress_start -- begin to measure; now in seconds, of any clock that never goes back */
-void progress_start(struct progress *progress, enum progress_style style, uint64_t step,
-                    uint64_t steps, double now);
+void progress_start(struct progress *progress, enum progress_style style, uint64_t step, uint64_t steps,
+                    double now);
 
 /* progress_show -- write the line if it is time to; accuracy < 0 = not known yet */
 void progress_show(struct progress *progress, uint64_t step, double loss, double accuracy,

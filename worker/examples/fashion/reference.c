@@ -17,8 +17,8 @@ struct reference {
 
 /* reference_mean -- the mean of the parts' gradients, element by element, all in f32, in rank order
  */
-void reference_mean(size_t parts, size_t elements, const float *const *gradients,
-                    const uint32_t *weights, float *mean)
+void reference_mean(size_t parts, size_t elements, const float *const *gradients, const uint32_t *weights,
+                    float *mean)
 {
     bool plain = true;
     double sum_of_weights = 0.0; /* exact: integers far below 2^53 */
@@ -48,8 +48,8 @@ void reference_sgd(size_t elements, float rate, const float *gradient, float *va
 }
 
 /* reference_momentum -- accum = momentum * accum + g; var = var - rate * accum */
-void reference_momentum(size_t elements, float rate, float momentum, const float *gradient,
-                        float *accum, float *value)
+void reference_momentum(size_t elements, float rate, float momentum, const float *gradient, float *accum,
+                        float *value)
 {
     for (size_t i = 0; i < elements; i++) {
         float kept = momentum * accum[i];
@@ -103,8 +103,8 @@ static void reference_apply(struct reference *reference)
     float rate = schedule_rate(&reference->recipe.schedule, reference->step);
     for (unsigned v = 0; v < NETWORK_VARIABLES; v++) {
         size_t n = variables[v].elements;
-        reference_mean(parts, n, (const float *const *)&reference->gradients[v * parts],
-                       reference->weights, reference->means[v]);
+        reference_mean(parts, n, (const float *const *)&reference->gradients[v * parts], reference->weights,
+                       reference->means[v]);
         if (reference->recipe.rule == EXCHANGE_MOMENTUM)
             reference_momentum(n, rate, (float)reference->recipe.momentum, reference->means[v],
                                reference->accums[v], reference->values[v]);
@@ -181,8 +181,7 @@ static bool reference_take(struct reference *reference)
 }
 
 /* reference_new -- an exchange of one process that computes all parts; NULL with the fault set */
-struct exchange *reference_new(const struct exchange_recipe *recipe, unsigned parts,
-                               struct fault *fault)
+struct exchange *reference_new(const struct exchange_recipe *recipe, unsigned parts, struct fault *fault)
 {
     struct reference *reference = calloc(1, sizeof *reference);
     if (reference == NULL) {
@@ -199,8 +198,8 @@ struct exchange *reference_new(const struct exchange_recipe *recipe, unsigned pa
         .fault = fault,
     };
     if (!reference_take(reference)) {
-        fault_set(fault, FAULT_PERMANENT,
-                  "no memory for the gradients of %u parts: give fewer --parts", parts);
+        fault_set(fault, FAULT_PERMANENT, "no memory for the gradients of %u parts: give fewer --parts",
+                  parts);
         reference_close(&reference->exchange);
         return NULL;
     }

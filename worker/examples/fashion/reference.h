@@ -17,19 +17,18 @@
  * ...)
  *
  * Each product and each sum is rounded to f32 by itself, and the division is a true division. */
-void reference_mean(size_t parts, size_t elements, const float *const *gradients,
-                    const uint32_t *weights, float *mean);
+void reference_mean(size_t parts, size_t elements, const float *const *gradients, const uint32_t *weights,
+                    float *mean);
 
 /* reference_sgd -- var = var - rate * g */
 void reference_sgd(size_t elements, float rate, const float *gradient, float *value);
 
 /* reference_momentum -- accum = momentum * accum + g; var = var - rate * accum, as TensorFlow's
  * ApplyMomentum */
-void reference_momentum(size_t elements, float rate, float momentum, const float *gradient,
-                        float *accum, float *value);
+void reference_momentum(size_t elements, float rate, float momentum, const float *gradient, float *accum,
+                        float *value);
 
 /* reference_new -- an exchange of one process that computes all parts; NULL with the fault set */
-struct exchange *reference_new(const struct exchange_recipe *recipe, unsigned parts,
-                               struct fault *fault);
+struct exchange *reference_new(const struct exchange_recipe *recipe, unsigned parts, struct fault *fault);
 
 #endif

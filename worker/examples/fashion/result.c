@@ -14,8 +14,8 @@ static json_t *result_history(const struct history *history)
     json_t *array = json_array();
     for (size_t i = 0; i < history->count; i++) {
         const struct history_point *point = &history->points[i];
-        json_t *object = json_pack("{sIsfsf}", "step", (json_int_t)point->step, "seconds",
-                                   point->seconds, "loss", point->loss);
+        json_t *object = json_pack("{sIsfsf}", "step", (json_int_t)point->step, "seconds", point->seconds,
+                                   "loss", point->loss);
         if (point->accuracy >= 0.0)
             json_object_set_new(object, "accuracy", json_real(point->accuracy));
         json_array_append_new(array, object);
@@ -26,17 +26,17 @@ static json_t *result_history(const struct history *history)
 /* result_json -- all of it */
 static json_t *result_json(const struct result *result, const struct settings *settings)
 {
-    return json_pack(
-        "{sssisisisIsfsfsfsfsfsssisIsIsIsIsssfsfsbso}", "transport", result->transport, "workers",
-        (int)result->workers, "ps", (int)result->ps, "parts", (int)result->parts, "global_step",
-        (json_int_t)result->global_step, "final_loss", result->final_loss, "test_accuracy",
-        result->test_accuracy, "test_loss", result->test_loss, "seconds", result->seconds,
-        "images_per_second", result->images_per_second, "params_sha256", result->params_sha256,
-        "blas_threads", result->blas_threads, "seed", (json_int_t)settings->seed, "epochs",
-        (json_int_t)settings->epochs, "images", (json_int_t)result->images, "batch",
-        (json_int_t)settings->batch, "optimizer", settings_rule_name(settings->rule), "lr",
-        settings->rate, "momentum", settings->rule == EXCHANGE_MOMENTUM ? settings->momentum : 0.0,
-        "uneven", (int)settings->uneven, "history", result_history(&result->history));
+    return json_pack("{sssisisisIsfsfsfsfsfsssisIsIsIsIsssfsfsbso}", "transport", result->transport,
+                     "workers", (int)result->workers, "ps", (int)result->ps, "parts", (int)result->parts,
+                     "global_step", (json_int_t)result->global_step, "final_loss", result->final_loss,
+                     "test_accuracy", result->test_accuracy, "test_loss", result->test_loss, "seconds",
+                     result->seconds, "images_per_second", result->images_per_second, "params_sha256",
+                     result->params_sha256, "blas_threads", result->blas_threads, "seed",
+                     (json_int_t)settings->seed, "epochs", (json_int_t)settings->epochs, "images",
+                     (json_int_t)result->images, "batch", (json_int_t)settings->batch, "optimizer",
+                     settings_rule_name(settings->rule), "lr", settings->rate, "momentum",
+                     settings->rule == EXCHANGE_MOMENTUM ? settings->momentum : 0.0, "uneven",
+                     (int)settings->uneven, "history", result_history(&result->history));
 }
 
 /* result_beside -- the name of the file that becomes the result once it is whole */

@@ -6,9 +6,8 @@
 #include <stdint.h>
 
 struct schedule {
-    double rate; /* of step 0 */
-    uint64_t
-        steps; /* the rate falls in a straight line and would reach 0 at this step; 0 = it stays */
+    double rate;    /* of step 0 */
+    uint64_t steps; /* the rate falls in a straight line and would reach 0 at this step; 0 = it stays */
 };
 
 /* schedule_rate -- of one step: computed in double, rounded to f32 once */

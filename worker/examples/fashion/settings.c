@@ -9,13 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum settings_kind {
-    SETTINGS_SWITCH,
-    SETTINGS_COUNT,
-    SETTINGS_NUMBER,
-    SETTINGS_TEXT,
-    SETTINGS_CHOICE
-};
+enum settings_kind { SETTINGS_SWITCH, SETTINGS_COUNT, SETTINGS_NUMBER, SETTINGS_TEXT, SETTINGS_CHOICE };
 
 /* settings_flag -- a row of the table that both the parser and --help are made from */
 struct settings_flag {
@@ -32,22 +26,17 @@ struct settings_flag {
 #define SETTINGS_AT(member_) offsetof(struct settings, member_)
 
 static const struct settings_flag flags[] = {
-    {"epochs", "N", SETTINGS_COUNT, SETTINGS_AT(epochs), 1, 1e6, NULL,
-     "passes over the training images (8)"},
+    {"epochs", "N", SETTINGS_COUNT, SETTINGS_AT(epochs), 1, 1e6, NULL, "passes over the training images (8)"},
     {"images", "N", SETTINGS_COUNT, SETTINGS_AT(images), 1, 1e9, NULL,
      "use only the first N training images (all)"},
-    {"batch", "N", SETTINGS_COUNT, SETTINGS_AT(batch), 1, 65536, NULL,
-     "images per worker and step (32)"},
-    {"lr", "X", SETTINGS_NUMBER, SETTINGS_AT(rate), 0, 1e6, NULL,
-     "learning rate of the first step (0.05)"},
+    {"batch", "N", SETTINGS_COUNT, SETTINGS_AT(batch), 1, 65536, NULL, "images per worker and step (32)"},
+    {"lr", "X", SETTINGS_NUMBER, SETTINGS_AT(rate), 0, 1e6, NULL, "learning rate of the first step (0.05)"},
     {"constant", NULL, SETTINGS_SWITCH, SETTINGS_AT(constant), 0, 0, NULL,
      "keep the learning rate, instead of letting it fall to 0 in a straight line"},
     {"optimizer", "NAME", SETTINGS_CHOICE, SETTINGS_AT(rule), 0, 0, "sgd|momentum",
      "sgd or momentum (momentum)"},
-    {"momentum", "X", SETTINGS_NUMBER, SETTINGS_AT(momentum), 0, 1, NULL,
-     "of the optimizer momentum (0.9)"},
-    {"seed", "N", SETTINGS_COUNT, SETTINGS_AT(seed), 0, 9e15, NULL,
-     "of initial values and batches (1)"},
+    {"momentum", "X", SETTINGS_NUMBER, SETTINGS_AT(momentum), 0, 1, NULL, "of the optimizer momentum (0.9)"},
+    {"seed", "N", SETTINGS_COUNT, SETTINGS_AT(seed), 0, 9e15, NULL, "of initial values and batches (1)"},
     {"uneven", NULL, SETTINGS_SWITCH, SETTINGS_AT(uneven), 0, 0, NULL,
      "cut each global batch into parts of unequal size"},
     {"data", "DIR", SETTINGS_TEXT, SETTINGS_AT(data), 0, 0, NULL,
@@ -79,16 +68,15 @@ void settings_help(void)
         "       stepgate-fashion --plot RESULT.json PICTURE.svg     a picture of a result (or "
         ".png)\n\n"
         "Trains a convolutional network on Fashion-MNIST. Start a whole job on this machine with\n"
-        "    stepgate-run --ps 1 --workers 4 -- stepgate-fashion\n\n");
+        "    stepgate-run --ps 1 --workers 4 -- stepgate-fashion\n\n"
+        "exit status: 0; 2 the command line is wrong; 1 no use to try again; 75 worth a requeue (a peer was\n"
+        "lost or late); 143 after SIGTERM\n\n");
     for (size_t i = 0; i < SETTINGS_FLAGS; i++) {
         char left[64];
         snprintf(left, sizeof left, "--%s%s%s", flags[i].name, flags[i].value != NULL ? " " : "",
                  flags[i].value != NULL ? flags[i].value : "");
         printf("  %-20s %s\n", left, flags[i].help);
     }
-    printf("\nexit status: 0; 2 the command line is wrong; 1 no use to try again; 75 worth a "
-           "requeue (a peer was\n"
-           "lost or late); 143 after SIGTERM\n");
 }
 
 /* settings_same -- whether an argument (up to length) is the name of a flag; - and _ are the same
@@ -124,20 +112,17 @@ static int settings_number(const struct settings_flag *flag, const char *text, d
     char *end;
     errno = 0;
     double number = strtod(text, &end);
-    bool whole = flag->kind != SETTINGS_COUNT ||
-                 (isdigit((unsigned char)text[0]) && number == floor(number));
-    if (end == text || *end != '\0' || errno != 0 || !isfinite(number) || !whole ||
-        number < flag->low || number > flag->high)
-        return fault_set(fault, FAULT_USAGE, "--%s %s: give a %s from %.15g to %.15g", flag->name,
-                         text, flag->kind == SETTINGS_COUNT ? "whole number" : "number", flag->low,
-                         flag->high);
+    bool whole = flag->kind != SETTINGS_COUNT || (isdigit((unsigned char)text[0]) && number == floor(number));
+    if (end == text || *end != '\0' || errno != 0 || !isfinite(number) || !whole || number < flag->low ||
+        number > flag->high)
+        return fault_set(fault, FAULT_USAGE, "--%s %s: give a %s from %.15g to %.15g", flag->name, text,
+                         flag->kind == SETTINGS_COUNT ? "whole number" : "number", flag->low, flag->high);
     *out = number;
     return 0;
 }
 
 /* settings_choose -- the place of a text among the choices of a flag */
-static int settings_choose(const struct settings_flag *flag, const char *text, int *out,
-                           struct fault *fault)
+static int settings_choose(const struct settings_flag *flag, const char *text, int *out, struct fault *fault)
 {
     const char *at = flag->choices;
     for (int i = 0;; i++) {
@@ -148,33 +133,27 @@ static int settings_choose(const struct settings_flag *flag, const char *text, i
             return 0;
         }
         if (at[length] == '\0')
-            return fault_set(fault, FAULT_USAGE, "--%s %s: give one of %s", flag->name, text,
-                             flag->choices);
+            return fault_set(fault, FAULT_USAGE, "--%s %s: give one of %s", flag->name, text, flag->choices);
         at += length + 1;
     }
 }
 
 /* settings_store -- put a flag's value where it belongs */
-static int settings_store(struct settings *settings, const struct settings_flag *flag,
-                          const char *text, struct fault *fault)
+static int settings_store(struct settings *settings, const struct settings_flag *flag, const char *text,
+                          struct fault *fault)
 {
     void *at = (char *)settings + flag->offset;
     double number = 0.0;
     int choice = 0;
     switch (flag->kind) {
-    case SETTINGS_SWITCH:
-        *(bool *)at = true;
-        return 0;
-    case SETTINGS_TEXT:
-        *(const char **)at = text;
-        return 0;
+    case SETTINGS_SWITCH: *(bool *)at = true; return 0;
+    case SETTINGS_TEXT: *(const char **)at = text; return 0;
     case SETTINGS_COUNT:
         if (settings_number(flag, text, &number, fault) < 0)
             return -1;
         *(uint64_t *)at = (uint64_t)number;
         return 0;
-    case SETTINGS_NUMBER:
-        return settings_number(flag, text, at, fault);
+    case SETTINGS_NUMBER: return settings_number(flag, text, at, fault);
     case SETTINGS_CHOICE:
         if (settings_choose(flag, text, &choice, fault) < 0)
             return -1;
@@ -216,24 +195,21 @@ int settings_read(struct settings *settings, int argc, char **argv, struct fault
         const char *value;
         if (strcmp(argv[i], "--plot") == 0) {
             if (argc != 4 || i != 1)
-                return fault_set(
-                    fault, FAULT_USAGE,
-                    "--plot takes two names and nothing else: --plot RESULT.json PICTURE.svg");
+                return fault_set(fault, FAULT_USAGE,
+                                 "--plot takes two names and nothing else: --plot RESULT.json PICTURE.svg");
             settings->plot_result = argv[2];
             settings->plot_picture = argv[3];
             return 0;
         }
         const struct settings_flag *flag = settings_find(argv[i], &value);
         if (flag == NULL)
-            return fault_set(fault, FAULT_USAGE, "unknown argument %s: --help lists the flags",
-                             argv[i]);
+            return fault_set(fault, FAULT_USAGE, "unknown argument %s: --help lists the flags", argv[i]);
         if (flag->kind == SETTINGS_SWITCH && value != NULL)
-            return fault_set(fault, FAULT_USAGE, "--%s takes no value: leave out =%s", flag->name,
-                             value);
+            return fault_set(fault, FAULT_USAGE, "--%s takes no value: leave out =%s", flag->name, value);
         if (flag->kind != SETTINGS_SWITCH && value == NULL) {
             if (i + 1 == argc)
-                return fault_set(fault, FAULT_USAGE, "--%s needs a value: --%s %s", flag->name,
-                                 flag->name, flag->value);
+                return fault_set(fault, FAULT_USAGE, "--%s needs a value: --%s %s", flag->name, flag->name,
+                                 flag->value);
             value = argv[++i];
         }
         if (settings_store(settings, flag, value, fault) < 0)

@@ -5,8 +5,8 @@
 
 /* softmax_judge -- the score of a batch; gradient, unless NULL, gets that of the mean loss by the
  * scores */
-struct softmax_score softmax_judge(size_t images, size_t classes, const float *scores,
-                                   const uint8_t *labels, float *gradient)
+struct softmax_score softmax_judge(size_t images, size_t classes, const float *scores, const uint8_t *labels,
+                                   float *gradient)
 {
     struct softmax_score score = {0};
     for (size_t n = 0; n < images; n++, scores += classes) {
@@ -24,8 +24,7 @@ struct softmax_score softmax_judge(size_t images, size_t classes, const float *s
             continue;
         for (size_t c = 0; c < classes; c++) {
             double share = exp((double)scores[c] - (double)scores[best]) / sum;
-            gradient[n * classes + c] =
-                (float)((share - (c == labels[n] ? 1.0 : 0.0)) / (double)images);
+            gradient[n * classes + c] = (float)((share - (c == labels[n] ? 1.0 : 0.0)) / (double)images);
         }
     }
     return score;

@@ -14,7 +14,7 @@ struct softmax_score {
 
 /* softmax_judge -- the score of a batch; gradient, unless NULL, gets that of the mean loss by the
  * scores */
-struct softmax_score softmax_judge(size_t images, size_t classes, const float *scores,
-                                   const uint8_t *labels, float *gradient);
+struct softmax_score softmax_judge(size_t images, size_t classes, const float *scores, const uint8_t *labels,
+                                   float *gradient);
 
 #endif

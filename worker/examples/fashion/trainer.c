@@ -71,13 +71,11 @@ int trainer_recipe(const struct settings *settings, const struct dataset *data, 
                          "a global batch of %zu images in %u parts leaves a part without any: give "
                          "more --images or "
                          "a larger --batch",
-                         shape.images < shape.batch * parts ? shape.images : shape.batch * parts,
-                         parts);
+                         shape.images < shape.batch * parts ? shape.images : shape.batch * parts, parts);
     *recipe = (struct exchange_recipe){
         .rule = settings->rule,
         .momentum = settings->momentum,
-        .schedule = {.rate = settings->rate,
-                     .steps = settings->constant ? 0 : steps * settings->epochs},
+        .schedule = {.rate = settings->rate, .steps = settings->constant ? 0 : steps * settings->epochs},
         .seed = settings->seed,
     };
     return 0;
@@ -134,9 +132,8 @@ static int trainer_part(struct trainer *trainer, uint64_t step, unsigned r)
         network_backward(trainer->network, part.count, &trainer->traffic) < 0)
         return -1;
     if (!isfinite(score.loss))
-        return fault_set(
-            trainer->exchange->fault, FAULT_PERMANENT,
-            "the loss of step %" PRIu64 " is not a number any more: give a smaller --lr", step);
+        return fault_set(trainer->exchange->fault, FAULT_PERMANENT,
+                         "the loss of step %" PRIu64 " is not a number any more: give a smaller --lr", step);
     trainer->loss += score.loss;
     trainer->judged += part.count;
     return trainer->exchange->operations->finish(trainer->exchange, part.weight);
@@ -174,11 +171,9 @@ static int trainer_record(struct trainer *trainer, uint64_t step)
         point.loss = trainer->shown_loss;
         point.seconds = trainer_now() - trainer->begun;
         if (history_add(&trainer->result->history, &point) < 0)
-            return fault_set(trainer->exchange->fault, FAULT_PERMANENT,
-                             "no memory for the history");
+            return fault_set(trainer->exchange->fault, FAULT_PERMANENT, "no memory for the history");
     }
-    double shown =
-        trainer->judged > 0 ? trainer->loss / (double)trainer->judged : trainer->shown_loss;
+    double shown = trainer->judged > 0 ? trainer->loss / (double)trainer->judged : trainer->shown_loss;
     progress_show(&trainer->progress, step, shown, trainer->accuracy, images, trainer_now());
     return 0;
 }
@@ -205,8 +200,8 @@ static int trainer_steps(struct trainer *trainer)
             return 0;
         if (interrupt_signal() != 0)
             return fault_set(exchange->fault, 128 + interrupt_signal(),
-                             "ended by signal %d in step %" PRIu64 " of %" PRIu64,
-                             interrupt_signal(), step, trainer->steps);
+                             "ended by signal %d in step %" PRIu64 " of %" PRIu64, interrupt_signal(), step,
+                             trainer->steps);
         for (unsigned i = 0; i < exchange->count; i++)
             if (trainer_part(trainer, step, exchange->first + i) < 0)
                 return -1;
@@ -222,15 +217,14 @@ static int trainer_conclude(struct trainer *trainer, double seconds)
     struct evaluation_result loss;
     size_t count = trainer->data->train.count < TRAINER_LOSS_IMAGES ? trainer->data->train.count
                                                                     : (size_t)TRAINER_LOSS_IMAGES;
-    if (evaluation_run(trainer->network, &trainer->data->train, count, &trainer->traffic, &loss) <
-        0)
+    if (evaluation_run(trainer->network, &trainer->data->train, count, &trainer->traffic, &loss) < 0)
         return -1;
     for (unsigned v = 0; v < NETWORK_VARIABLES; v++)
         if (trainer->traffic.parameter(trainer->traffic.context, v, &values[v]) < 0)
             return -1;
     digest_of(values, result->params_sha256);
-    double images = (double)(trainer->steps - trainer->begun_step) *
-                    (double)trainer->data->train.count / (double)batch_steps(&trainer->shape);
+    double images = (double)(trainer->steps - trainer->begun_step) * (double)trainer->data->train.count /
+                    (double)batch_steps(&trainer->shape);
     result->transport = exchange->transport;
     result->workers = exchange->workers;
     result->ps = exchange->ps;
@@ -244,8 +238,8 @@ static int trainer_conclude(struct trainer *trainer, double seconds)
 }
 
 /* trainer_run -- train to the end */
-int trainer_run(const struct settings *settings, const struct dataset *data,
-                struct exchange *exchange, struct result *result)
+int trainer_run(const struct settings *settings, const struct dataset *data, struct exchange *exchange,
+                struct result *result)
 {
     struct trainer trainer = {
         .settings = settings,

@@ -15,7 +15,7 @@ int trainer_recipe(const struct settings *settings, const struct dataset *data, 
 
 /* trainer_run -- train to the end. Rank 0 judges, reports and fills in the result; others leave it
  * as it is. */
-int trainer_run(const struct settings *settings, const struct dataset *data,
-                struct exchange *exchange, struct result *result);
+int trainer_run(const struct settings *settings, const struct dataset *data, struct exchange *exchange,
+                struct result *result);
 
 #endif

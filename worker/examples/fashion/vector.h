@@ -31,7 +31,10 @@ static inline vector_i32 vector_load_i32(const int32_t *from)
 }
 
 /* vector_store -- to any address of a float */
-static inline void vector_store(float *to, vector_f32 value) { memcpy(to, &value, sizeof value); }
+static inline void vector_store(float *to, vector_f32 value)
+{
+    memcpy(to, &value, sizeof value);
+}
 
 /* vector_store_i32 -- to any address of an integer */
 static inline void vector_store_i32(int32_t *to, vector_i32 value)

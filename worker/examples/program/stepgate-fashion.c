@@ -11,21 +11,18 @@
 #include "worker/examples/fashion/trainer.h"
 
 /* fashion_report -- the last words of rank 0 */
-static int fashion_report(const struct settings *settings, const struct result *result,
-                          struct fault *fault)
+static int fashion_report(const struct settings *settings, const struct result *result, struct fault *fault)
 {
     if (settings->json != NULL && result_write(settings->json, result, settings, fault) < 0)
         return -1;
-    printf("test accuracy %.4f, loss %.4f, %.1f s, %.0f images/s, parameters %s\n",
-           result->test_accuracy, result->final_loss, result->seconds, result->images_per_second,
-           result->params_sha256);
+    printf("test accuracy %.4f, loss %.4f, %.1f s, %.0f images/s, parameters %s\n", result->test_accuracy,
+           result->final_loss, result->seconds, result->images_per_second, result->params_sha256);
     return 0;
 }
 
 /* fashion_train -- read the data, open the exchange the settings ask for, train, report. link is
  * NULL when alone. */
-static int fashion_train(const struct settings *settings, struct exchange_link *link,
-                         struct fault *fault)
+static int fashion_train(const struct settings *settings, struct exchange_link *link, struct fault *fault)
 {
     struct dataset data = {0};
     struct exchange_recipe recipe;
@@ -38,16 +35,16 @@ static int fashion_train(const struct settings *settings, struct exchange_link *
     unsigned parts = link != NULL ? exchange_link_workers(link) : (unsigned)settings->parts;
     if (trainer_recipe(settings, &data, parts, &recipe, fault) < 0)
         goto clear_data;
-    exchange = link != NULL ? exchange_stepgate_new(link, &recipe, fault)
-                            : reference_new(&recipe, parts, fault);
+    exchange =
+        link != NULL ? exchange_stepgate_new(link, &recipe, fault) : reference_new(&recipe, parts, fault);
     if (exchange == NULL)
         goto clear_data;
     if (exchange->rank == 0 && settings->json != NULL && result_try(settings->json, fault) < 0)
         goto close_exchange;
     if (exchange->rank == 0) {
         printf("training on %zu images, transport %s, %u worker%s, %u ps, one BLAS thread each\n",
-               data.train.count, exchange->transport, exchange->workers,
-               exchange->workers == 1 ? "" : "s", exchange->ps);
+               data.train.count, exchange->transport, exchange->workers, exchange->workers == 1 ? "" : "s",
+               exchange->ps);
         fflush(stdout);
     }
     rc = trainer_run(settings, &data, exchange, &result);
@@ -79,6 +76,7 @@ static int fashion_run(int argc, char **argv, struct fault *fault)
     }
     if (settings.help) {
         settings_help();
+        exchange_link_help();
         exchange_link_delete(&link);
         return 0;
     }

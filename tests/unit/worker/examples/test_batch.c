@@ -35,8 +35,7 @@ static void parts_of_an_epoch_are_each_image_once(void **state)
             assert_non_null(seen);
             for (uint64_t s = 0; s < batch_steps(shape); s++)
                 for (size_t r = 0; r < shape->parts; r++) {
-                    struct batch_part part =
-                        batch_part_of(shape, epoch * batch_steps(shape) + s, r);
+                    struct batch_part part = batch_part_of(shape, epoch * batch_steps(shape) + s, r);
                     assert_int_equal(part.epoch, epoch);
                     assert_true(part.count >= 1 && part.count <= batch_capacity(shape));
                     for (size_t n = 0; n < part.count; n++, all++) {

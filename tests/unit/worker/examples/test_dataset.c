@@ -29,8 +29,7 @@ static void put(const struct folder *folder, const char *name, unsigned rank, un
                 unsigned count, uint8_t value)
 {
     char path[128];
-    uint8_t header[16] = {0, 0, 8, (uint8_t)rank, 0, 0, 0, (uint8_t)claimed, 0, 0, 0, 28, 0,
-                          0, 0, 28};
+    uint8_t header[16] = {0, 0, 8, (uint8_t)rank, 0, 0, 0, (uint8_t)claimed, 0, 0, 0, 28, 0, 0, 0, 28};
     unsigned element = rank == 3 ? 28 * 28 : 1;
     snprintf(path, sizeof path, "%s/%s", folder->path, name);
     gzFile file = gzopen(path, "wb1");

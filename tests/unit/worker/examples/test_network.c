@@ -58,10 +58,8 @@ static int take_gradient(void *context, unsigned variable)
 
 static struct network_traffic traffic_of(struct fixture *f)
 {
-    return (struct network_traffic){.context = f,
-                                    .parameter = give_parameter,
-                                    .gradient = give_gradient,
-                                    .ready = take_gradient};
+    return (struct network_traffic){
+        .context = f, .parameter = give_parameter, .gradient = give_gradient, .ready = take_gradient};
 }
 
 static int setup(void **state)
@@ -121,9 +119,8 @@ static double value_at(const struct fixture *f, const struct shift *shift, unsig
 }
 
 /* plain_convolution -- valid 5 x 5, bias, 2 x 2 maximum, ReLU, one number at a time */
-static void plain_convolution(const struct fixture *f, const struct shift *shift, unsigned variable,
-                              int side, int in_channels, int out_channels, const double *in,
-                              double *out)
+static void plain_convolution(const struct fixture *f, const struct shift *shift, unsigned variable, int side,
+                              int in_channels, int out_channels, const double *in, double *out)
 {
     int out_side = side - 4;
     for (int y = 0; y < out_side; y += 2)
@@ -135,20 +132,18 @@ static void plain_convolution(const struct fixture *f, const struct shift *shift
                     for (int ky = 0; ky < 5; ky++)
                         for (int kx = 0; kx < 5; kx++)
                             for (int c = 0; c < in_channels; c++)
-                                sum += in[((y + p / 2 + ky) * side + x + p % 2 + kx) * in_channels +
-                                          c] *
-                                       value_at(f, shift, variable,
-                                                (uint64_t)(((ky * 5 + kx) * in_channels + c) *
-                                                               out_channels +
-                                                           o));
+                                sum += in[((y + p / 2 + ky) * side + x + p % 2 + kx) * in_channels + c] *
+                                       value_at(
+                                           f, shift, variable,
+                                           (uint64_t)(((ky * 5 + kx) * in_channels + c) * out_channels + o));
                     best = fmax(best, sum);
                 }
                 out[((y / 2) * (out_side / 2) + x / 2) * out_channels + o] = fmax(best, 0.0);
             }
 }
 
-static void plain_dense(const struct fixture *f, const struct shift *shift, unsigned variable,
-                        int inputs, int outputs, const double *in, double *out)
+static void plain_dense(const struct fixture *f, const struct shift *shift, unsigned variable, int inputs,
+                        int outputs, const double *in, double *out)
 {
     for (int o = 0; o < outputs; o++) {
         out[o] = value_at(f, shift, variable + 1, (uint64_t)o);
@@ -169,8 +164,7 @@ static double plain_loss(const struct fixture *f, const struct shift *shift)
         double out4[10];
         for (int y = 0; y < SIDE; y++)
             for (int x = 0; x < SIDE; x++)
-                in[(y + 2) * 32 + x + 2] =
-                    ((double)f->pixels[n][y * SIDE + x] / 255.0 - 0.2860) / 0.3530;
+                in[(y + 2) * 32 + x + 2] = ((double)f->pixels[n][y * SIDE + x] / 255.0 - 0.2860) / 0.3530;
         plain_convolution(f, shift, 0, 32, 1, 16, in, out1);
         plain_convolution(f, shift, 2, 14, 16, 32, out1, out2);
         plain_dense(f, shift, 4, 800, 128, out2, out3);
@@ -218,8 +212,7 @@ static void backward_gives_the_slope_of_a_plain_loop(void **state)
             double error = fabs((double)f->gradients[v][up.element] - slope);
             if (error > 1e-4 * largest)
                 fail_msg("%s[%llu]: %g, by differences %g", network_variables()[v].name,
-                         (unsigned long long)up.element, (double)f->gradients[v][up.element],
-                         slope);
+                         (unsigned long long)up.element, (double)f->gradients[v][up.element], slope);
         }
     }
 }
@@ -297,13 +290,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(forward_gives_the_loss_of_a_plain_loop, setup, teardown),
         cmocka_unit_test_setup_teardown(backward_gives_the_slope_of_a_plain_loop, setup, teardown),
-        cmocka_unit_test_setup_teardown(variables_are_asked_for_from_the_first_layer_on, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(gradients_are_complete_from_the_last_layer_on, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(variables_are_asked_for_from_the_first_layer_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(gradients_are_complete_from_the_last_layer_on, setup, teardown),
         cmocka_unit_test_setup_teardown(the_same_batch_gives_the_same_bits, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_refused_variable_ends_forward_with_its_code, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(a_refused_variable_ends_forward_with_its_code, setup, teardown),
         cmocka_unit_test_setup_teardown(initial_values_depend_on_the_seed, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

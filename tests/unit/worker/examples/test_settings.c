@@ -20,8 +20,7 @@ static int read_line(const char *line, struct settings *settings, struct fault *
     int argc = 1;
     *fault = (struct fault){0};
     strncpy(copy, line, sizeof copy - 1);
-    for (char *word = strtok(copy, " "); word != NULL && argc < ARGUMENTS_MAX;
-         word = strtok(NULL, " "))
+    for (char *word = strtok(copy, " "); word != NULL && argc < ARGUMENTS_MAX; word = strtok(NULL, " "))
         argv[argc++] = word;
     return settings_read(settings, argc, argv, fault);
 }
@@ -32,8 +31,8 @@ static void every_flag_is_understood(void **state)
     struct settings s;
     struct fault fault;
     assert_int_equal(
-        read_line("--epochs 3 --images=500 --batch 16 --lr 0.5 --optimizer sgd --seed 7 --data /d",
-                  &s, &fault),
+        read_line("--epochs 3 --images=500 --batch 16 --lr 0.5 --optimizer sgd --seed 7 --data /d", &s,
+                  &fault),
         0);
     assert_int_equal(s.epochs, 3);
     assert_int_equal(s.images, 500);
@@ -43,8 +42,7 @@ static void every_flag_is_understood(void **state)
     assert_int_equal(s.seed, 7);
     assert_string_equal(s.data, "/d");
     assert_int_equal(
-        read_line("--single --parts 4 --json=f --uneven --constant --progress rewrite", &s, &fault),
-        0);
+        read_line("--single --parts 4 --json=f --uneven --constant --progress rewrite", &s, &fault), 0);
     assert_true(s.single && s.uneven && s.constant);
     assert_int_equal(s.parts, 4);
     assert_string_equal(s.json, "f");
@@ -55,22 +53,14 @@ static void bad_lines_are_refused_with_a_remedy(void **state)
 {
     (void)state;
     static const char *const lines[][3] = {
-        {"--epoch 3", "--epoch", "--help"},
-        {"--epochs", "--epochs needs a value", "--epochs N"},
-        {"--epochs x", "--epochs x", "whole"},
-        {"--epochs 0", "--epochs 0", "from 1"},
-        {"--epochs 1.5", "--epochs 1.5", "whole"},
-        {"--epochs 3x", "--epochs 3x", "whole"},
-        {"--batch -1", "--batch -1", "from 1"},
-        {"--lr nan", "--lr nan", "number"},
-        {"--lr 1e99", "--lr 1e99", "number"},
-        {"--optimizer adam", "adam", "sgd|momentum"},
-        {"--optimizer mom", "mom", "sgd|momentum"},
-        {"--single=1", "takes no value", "leave out"},
-        {"--parts 4", "--parts", "--single"},
-        {"extra", "extra", "--help"},
-        {"--plot a", "--plot", "RESULT.json"},
-        {"--seed 0x10z", "--seed", "whole"},
+        {"--epoch 3", "--epoch", "--help"},         {"--epochs", "--epochs needs a value", "--epochs N"},
+        {"--epochs x", "--epochs x", "whole"},      {"--epochs 0", "--epochs 0", "from 1"},
+        {"--epochs 1.5", "--epochs 1.5", "whole"},  {"--epochs 3x", "--epochs 3x", "whole"},
+        {"--batch -1", "--batch -1", "from 1"},     {"--lr nan", "--lr nan", "number"},
+        {"--lr 1e99", "--lr 1e99", "number"},       {"--optimizer adam", "adam", "sgd|momentum"},
+        {"--optimizer mom", "mom", "sgd|momentum"}, {"--single=1", "takes no value", "leave out"},
+        {"--parts 4", "--parts", "--single"},       {"extra", "extra", "--help"},
+        {"--plot a", "--plot", "RESULT.json"},      {"--seed 0x10z", "--seed", "whole"},
     };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         struct settings s;

@@ -37,8 +37,7 @@ static int loop_train(struct stepgate_job *job, struct stepgate_model **model, f
     int w, rc;
     if ((rc = stepgate_model_new(job, "line", model)) < 0 ||
         (rc = stepgate_model_set(*model, "learning_rate", "0.5")) < 0 ||
-        (rc = stepgate_model_variable(*model, "w", STEPGATE_TRAINED, STEPGATE_F32, 1, dims, &w)) <
-            0 ||
+        (rc = stepgate_model_variable(*model, "w", STEPGATE_TRAINED, STEPGATE_F32, 1, dims, &w)) < 0 ||
         (rc = stepgate_model_commit(*model, -1, NULL)) < 0)
         return rc;
     for (;;) {
@@ -50,8 +49,7 @@ static int loop_train(struct stepgate_job *job, struct stepgate_model **model, f
         if (info.step == LOOP_STEPS)
             break;
         loop_gradient(info.step, stepgate_job_rank(job), value, gradient);
-        if ((rc = stepgate_step_push(*model, w)) < 0 ||
-            (rc = stepgate_step_finish(*model, 1.0)) < 0)
+        if ((rc = stepgate_step_push(*model, w)) < 0 || (rc = stepgate_step_finish(*model, 1.0)) < 0)
             return rc;
     }
     for (int i = 0; i < 3; i++)
@@ -66,22 +64,20 @@ int main(int argc, char **argv)
     struct stepgate_model *model = NULL;
     float w[3] = {0};
     int rc;
-    if ((rc = stepgate_options_new(&options)) == 0 &&
-        (rc = stepgate_options_from_env(options)) == 0 &&
+    if ((rc = stepgate_options_new(&options)) == 0 && (rc = stepgate_options_from_env(options)) == 0 &&
         (rc = stepgate_options_from_args(options, &argc, argv)) == 0 &&
         (rc = stepgate_job_join(options, -1, &job)) == 0 && (rc = loop_train(job, &model, w)) == 0)
-        printf("y = %.3f a + %.3f b + %.3f after %d steps\n", (double)w[0], (double)w[1],
-               (double)w[2], LOOP_STEPS);
+        printf("y = %.3f a + %.3f b + %.3f after %d steps\n", (double)w[0], (double)w[1], (double)w[2],
+               LOOP_STEPS);
     if (rc < 0) {
         struct stepgate_error error = {.size = sizeof error};
         stepgate_error_last(&error);
-        fprintf(stderr, "stepgate-example-loop: %s%s%s\n", error.text,
-                error.remedy[0] != '\0' ? ": " : "", error.remedy);
+        fprintf(stderr, "stepgate-example-loop: %s%s%s\n", error.text, error.remedy[0] != '\0' ? ": " : "",
+                error.remedy);
     }
     stepgate_model_delete(&model);
     stepgate_job_delete(&job);
     stepgate_options_delete(&options);
     return rc < 0 ? 1
-                  : fabsf(w[0] - 3.0F) > 0.01F || fabsf(w[1] + 2.0F) > 0.01F ||
-                        fabsf(w[2] - 1.0F) > 0.01F;
+                  : fabsf(w[0] - 3.0F) > 0.01F || fabsf(w[1] + 2.0F) > 0.01F || fabsf(w[2] - 1.0F) > 0.01F;
 }

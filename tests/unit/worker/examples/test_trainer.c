@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Links with the objects of worker/examples/fashion (the CMake object library stepgate_fashion). */
+/* Whole runs of one process, on few images made up here: what may change the parameters, and what must not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/examples/fashion/random.h"
+#include "worker/examples/fashion/reference.h"
+#include "worker/examples/fashion/trainer.h"
+
+enum { TRAIN = 150, TEST = 50 };
+
+static void split_make(struct dataset_split *split, size_t count, uint64_t index)
+{
+    struct random_stream stream = random_stream_of(11, 12, index);
+    split->count = count;
+    split->images.bytes = malloc(count * DATASET_PIXELS);
+    split->labels.bytes = malloc(count);
+    assert_non_null(split->images.bytes);
+    assert_non_null(split->labels.bytes);
+    for (size_t n = 0; n < count; n++) {
+        /* The class is how far down a bright bar lies: easy to learn. */
+        unsigned label = (unsigned)random_below(&stream, DATASET_CLASSES);
+        split->labels.bytes[n] = (uint8_t)label;
+        for (size_t i = 0; i < DATASET_PIXELS; i++) {
+            bool bar = i / DATASET_SIDE / 2 == label + 2;
+            split->images.bytes[n * DATASET_PIXELS + i] =
+                (uint8_t)(random_below(&stream, 64) + (bar ? 180 : 0));
+        }
+    }
+}
+
+static int setup(void **state)
+{
+    struct dataset *data = calloc(1, sizeof *data);
+    assert_non_null(data);
+    split_make(&data->train, TRAIN, 0);
+    split_make(&data->test, TEST, 1);
+    *state = data;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct dataset *data = *state;
+    dataset_clear(data);
+    free(data);
+    return 0;
+}
+
+static struct settings usual(void)
+{
+    return (struct settings){.epochs = 2,
+                             .batch = 8,
+                             .rate = 0.05,
+                             .rule = EXCHANGE_MOMENTUM,
+                             .momentum = 0.9,
+                             .seed = 1,
+                             .single = true,
+                             .progress = PROGRESS_NONE};
+}
+
+/* train -- a run of so many parts */
+static void train(const struct dataset *data, const struct settings *settings, unsigned parts,
+                  struct result *result)
+{
+    struct fault fault = {0};
+    struct exchange_recipe recipe;
+    *result = (struct result){0};
+    assert_int_equal(trainer_recipe(settings, data, parts, &recipe, &fault), 0);
+    struct exchange *exchange = reference_new(&recipe, parts, &fault);
+    assert_non_null(exchange);
+    assert_int_equal(trainer_run(settings, data, exchange, result), 0);
+    exchange->operations->close(exchange);
+    history_clear(&result->history);
+}
+
+static void the_same_run_twice_gives_the_same_parameters(void **state)
+{
+    struct settings settings = usual();
+    struct result a, b;
+    train(*state, &settings, 4, &a);
+    train(*state, &settings, 4, &b);
+    assert_int_equal(strlen(a.params_sha256), 64);
+    assert_string_equal(a.params_sha256, b.params_sha256);
+    assert_int_equal(a.blas_threads, 1);
+    /* 150 images are 4 full batches of 32 and one of 22, twice. */
+    assert_int_equal(a.global_step, 10);
+    assert_true(a.final_loss == b.final_loss);
+}
+
+/* assert_other -- changed settings give other parameters */
+static void assert_other(const struct dataset *data, const struct settings *changed, unsigned parts)
+{
+    struct settings settings = usual();
+    struct result a, b;
+    train(data, &settings, 4, &a);
+    train(data, changed, parts, &b);
+    assert_string_not_equal(a.params_sha256, b.params_sha256);
+}
+
+static void another_seed_gives_others(void **state)
+{
+    struct settings settings = usual();
+    settings.seed = 2;
+    assert_other(*state, &settings, 4);
+}
+
+static void another_optimizer_gives_others(void **state)
+{
+    struct settings settings = usual();
+    settings.rule = EXCHANGE_SGD;
+    assert_other(*state, &settings, 4);
+}
+
+static void a_constant_rate_gives_others(void **state)
+{
+    struct settings settings = usual();
+    settings.constant = true;
+    assert_other(*state, &settings, 4);
+}
+
+static void unequal_parts_give_others(void **state)
+{
+    struct settings settings = usual();
+    settings.uneven = true;
+    assert_other(*state, &settings, 4);
+}
+
+static void training_learns(void **state)
+{
+    struct settings settings = usual();
+    struct result result;
+    settings.epochs = 25;
+    settings.rate = 0.02;
+    train(*state, &settings, 2, &result);
+    assert_true(result.test_accuracy > 0.9);
+    assert_true(result.final_loss < 0.3);
+}
+
+static void a_rate_too_high_is_told(void **state)
+{
+    struct settings settings = usual();
+    struct fault fault = {0};
+    struct exchange_recipe recipe;
+    struct result result = {0};
+    settings.rate = 1e6;
+    assert_int_equal(trainer_recipe(&settings, *state, 2, &recipe, &fault), 0);
+    struct exchange *exchange = reference_new(&recipe, 2, &fault);
+    assert_non_null(exchange);
+    assert_int_equal(trainer_run(&settings, *state, exchange, &result), -1);
+    assert_int_equal(fault.status, FAULT_PERMANENT);
+    assert_non_null(strstr(fault.text, "smaller --lr"));
+    exchange->operations->close(exchange);
+    history_clear(&result.history);
+}
+
+static void too_few_images_are_told(void **state)
+{
+    struct settings settings = usual();
+    struct fault fault = {0};
+    struct exchange_recipe recipe;
+    assert_int_equal(trainer_recipe(&settings, *state, TRAIN + 1, &recipe, &fault), -1);
+    assert_int_equal(fault.status, FAULT_USAGE);
+}
+
+static void the_digest_is_over_the_bytes_in_declaration_order(void **state)
+{
+    (void)state;
+    const float *values[NETWORK_VARIABLES];
+    uint64_t elements = 0;
+    for (unsigned v = 0; v < NETWORK_VARIABLES; v++)
+        elements += network_variables()[v].elements;
+    float *all = malloc(elements * sizeof *all);
+    uint8_t *bytes = malloc(elements * 4);
+    assert_non_null(all);
+    assert_non_null(bytes);
+    uint64_t at = 0;
+    for (unsigned v = 0; v < NETWORK_VARIABLES; v++) {
+        values[v] = all + at;
+        network_initial(v, 3, all + at);
+        at += network_variables()[v].elements;
+    }
+    for (uint64_t i = 0; i < elements; i++) {
+        uint32_t bits;
+        memcpy(&bits, &all[i], sizeof bits);
+        bytes[4 * i] = (uint8_t)bits;
+        bytes[4 * i + 1] = (uint8_t)(bits >> 8);
+        bytes[4 * i + 2] = (uint8_t)(bits >> 16);
+        bytes[4 * i + 3] = (uint8_t)(bits >> 24);
+    }
+    unsigned char hash[crypto_hash_sha256_BYTES];
+    char expected[DIGEST_TEXT_BYTES], got[DIGEST_TEXT_BYTES];
+    crypto_hash_sha256(hash, bytes, elements * 4);
+    sodium_bin2hex(expected, sizeof expected, hash, sizeof hash);
+    digest_of(values, got);
+    assert_string_equal(got, expected);
+    free(all);
+    free(bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_same_run_twice_gives_the_same_parameters, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_seed_gives_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_optimizer_gives_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_constant_rate_gives_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(unequal_parts_give_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(training_learns, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_rate_too_high_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(too_few_images_are_told, setup, teardown),
+        cmocka_unit_test(the_digest_is_over_the_bytes_in_declaration_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
