@@ -150,6 +150,7 @@ struct stepgate_fabric_options {
     int connect_timeout_ms; /* one attempt to connect; 0: 5,000 */
     uint32_t operations;  /* wanted depth per endpoint; 0: 256 */
     void *world;          /* simulated transport: the world and node to open; others: NULL */
+    const char *peer;     /* "host:port" of a peer: with neither address nor device, the device that has the route to it */
 };
 
 struct stepgate_region_options {

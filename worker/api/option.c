@@ -40,8 +40,7 @@ int stepgate_options_set(struct stepgate_options *options, const char *name, con
 }
 
 /* stepgate_options_get -- the effective value as text. */
-int stepgate_options_get(const struct stepgate_options *options, const char *name,
-                         const char **text)
+int stepgate_options_get(const struct stepgate_options *options, const char *name, const char **text)
 {
     if (options == NULL || name == NULL || text == NULL)
         return error_set(STEPGATE_EINVAL, 0, NULL, "stepgate_options_get: an argument is NULL");
@@ -120,8 +119,8 @@ static int option_argument(int count, char **argv, const struct knob_row **row, 
         return word ? 2 : 1;
     }
     if (count < 2 || strncmp(argv[1], "--", 2) == 0)
-        return error_set(STEPGATE_EINVAL, 0, "give --name VALUE or --name=VALUE",
-                         "%s needs a value", (*row)->flag);
+        return error_set(STEPGATE_EINVAL, 0, "give --name VALUE or --name=VALUE", "%s needs a value",
+                         (*row)->flag);
     *value = argv[1];
     return 2;
 }
@@ -175,8 +174,7 @@ int stepgate_options_from_args(struct stepgate_options *options, int *argc, char
     struct knobs draft;
 
     if (options == NULL || argc == NULL || argv == NULL)
-        return error_set(STEPGATE_EINVAL, 0, NULL,
-                         "stepgate_options_from_args: an argument is NULL");
+        return error_set(STEPGATE_EINVAL, 0, NULL, "stepgate_options_from_args: an argument is NULL");
     int code = knobs_copy(&options->knobs, &draft);
     if (code < 0)
         return code;
@@ -206,8 +204,8 @@ int stepgate_options_list(size_t index, struct stepgate_knob *knob)
 
 /* stepgate_options_log -- where log lines go; the level is that of the knob "log", which a later
  * set changes again. */
-int stepgate_options_log(struct stepgate_options *options, stepgate_log_function *function,
-                         void *context, int level)
+int stepgate_options_log(struct stepgate_options *options, stepgate_log_function *function, void *context,
+                         int level)
 {
     static const char *const names[] = {"error", "warn", "info", "debug"};
 

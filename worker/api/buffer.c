@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepgate/buffer.h"
+
+#include "transport/base/error.h"
+#include "worker/api/inside.h"
+
+/* buffer_check -- one variable, and somewhere to put the answer. */
+static int buffer_check(const struct stepgate_model *model, int id, const void *out)
+{
+    int status = model_check(model, id);
+
+    if (status == 0 && (id < 0 || out == NULL))
+        status = error_set(STEPGATE_EINVAL, 0, "", "name one variable, and a pointer that is not NULL");
+    return status;
+}
+
+/* stepgate_buffer_gradient -- where to put the gradient. */
+int stepgate_buffer_gradient(struct stepgate_model *model, int id, void **pointer)
+{
+    int status = buffer_check(model, id, pointer);
+
+    if (status != 0)
+        return status;
+    job_lock(model->job);
+    status = session_gradient(model->session, (uint32_t)id, pointer);
+    job_unlock(model->job);
+    return status;
+}
+
+/* stepgate_buffer_parameter -- where the value is. */
+int stepgate_buffer_parameter(struct stepgate_model *model, int id, const void **pointer)
+{
+    int status = buffer_check(model, id, pointer);
+
+    if (status != 0)
+        return status;
+    job_lock(model->job);
+    status = session_parameter(model->session, (uint32_t)id, pointer);
+    job_unlock(model->job);
+    return status;
+}
+
+/* stepgate_buffer_attach -- memory of the caller's. */
+int stepgate_buffer_attach(struct stepgate_model *model, int id, int use, void *pointer, uint64_t bytes)
+{
+    int status = buffer_check(model, id, pointer);
+
+    if (status != 0)
+        return status;
+    job_lock(model->job);
+    status = session_attach(model->session, (uint32_t)id, use, pointer, bytes);
+    job_unlock(model->job);
+    return status;
+}
+
+/* stepgate_buffer_detach -- back to the library's. */
+int stepgate_buffer_detach(struct stepgate_model *model, int id, int use)
+{
+    int status = buffer_check(model, id, model);
+
+    if (status != 0)
+        return status;
+    job_lock(model->job);
+    status = session_detach(model->session, (uint32_t)id, use);
+    job_unlock(model->job);
+    return status;
+}
+
+/* stepgate_buffer_is_idle -- may the gradient buffer be rewritten? Looks for news first, so that asking in a loop ends. */
+int stepgate_buffer_is_idle(struct stepgate_model *model, int id)
+{
+    int status = buffer_check(model, id, model);
+
+    if (status != 0)
+        return status;
+    job_lock(model->job);
+    session_progress(model->job->session, clock_now());
+    status = session_is_idle(model->session, (uint32_t)id);
+    job_unlock(model->job);
+    return status;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* inside -- what the files of the public calls share. */
+#ifndef WORKER_API_INSIDE_H
+#define WORKER_API_INSIDE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "transport/base/knob.h"
+#include "worker/session/session.h"
+
+struct job_route {
+    struct stepgate_fabric *fabric;
+    struct stepgate_queue *queue;
+    struct stepgate_domain *domain;
+};
+
+struct stepgate_job {
+    pid_t owner; /* the process that joined: a forked child must not touch anything */
+    struct knobs knobs;
+    struct proof_secret secret;
+    struct job_route routes[SESSION_ROUTES_MAX];
+    unsigned route_count;
+    struct session *session;
+    pthread_mutex_t lock; /* guards the session and everything on its queues */
+    bool lock_there;
+    int epoll_fd, wake_fd;
+    atomic_int interrupted; /* set by stepgate_job_interrupt, taken by the wait (relaxed: the eventfd orders) */
+    int sleepers;           /* threads asleep in a wait; guarded by lock */
+    pthread_t service;
+    bool service_runs;
+    atomic_bool service_stop; /* release store before the eventfd is written; acquire load after it was read */
+    int service_fd;
+    int wait_mode;            /* enum knob_wait */
+    int spin, yields;         /* how often a wait looks again before it yields, before it sleeps */
+    struct stepgate_model *models;
+    uint64_t wait_ns;
+};
+
+struct stepgate_model {
+    struct stepgate_job *job;
+    struct session_model *session;
+    struct stepgate_model *next;
+};
+
+/* One attempt of a call: 0, -STEPGATE_EAGAIN, or an error; called with the job's lock held. */
+typedef int wait_attempt(void *context, uint64_t now);
+
+/*
+ * wait_until -- repeats the attempt until it is done or its time is over. ms: 0 once, < 0 until fallback_ms (itself < 0: no deadline).
+ * `what` completes the text of a time-out.
+ */
+int wait_until(struct stepgate_job *job, int ms, int64_t fallback_ms, int timeout_code, const char *what,
+               wait_attempt *attempt, void *context);
+
+/* job_check -- NULL and fork. */
+int job_check(const struct stepgate_job *job);
+/* model_check -- NULL, fork, and the variable's number (-1: none is asked for). */
+int model_check(const struct stepgate_model *model, int id);
+/* job_lock, job_unlock -- around every use of the session. */
+void job_lock(struct stepgate_job *job);
+void job_unlock(struct stepgate_job *job);
+/* service_start, service_stop -- the thread that keeps heartbeats going while the program computes. */
+int service_start(struct stepgate_job *job);
+void service_stop(struct stepgate_job *job);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepgate/step.h"
+
+#include "transport/base/clock.h"
+#include "transport/base/error.h"
+#include "worker/api/inside.h"
+
+struct step_begin {
+    struct session_model *model;
+    struct stepgate_step_info info;
+};
+
+/* step_begin_attempt -- one look for the token. */
+static int step_begin_attempt(void *context, uint64_t now)
+{
+    struct step_begin *begin = context;
+
+    return session_begin_try(begin->model, now, &begin->info);
+}
+
+/* step_need_committed -- steps exist from commit on. */
+static int step_need_committed(const struct stepgate_model *model)
+{
+    if (!session_model_committed(model->session))
+        return error_set(STEPGATE_ESTATE, 0, "call commit first", "the model is not committed");
+    return 0;
+}
+
+/* stepgate_step_begin -- waits for the token of the next step. */
+int stepgate_step_begin(struct stepgate_model *model, int ms, struct stepgate_step_info *info)
+{
+    int status = model_check(model, -1);
+
+    if (status == 0)
+        status = step_need_committed(model);
+    if (status == 0 && info != NULL && info->size < sizeof(*info))
+        status = error_set(STEPGATE_EINVAL, 0, "set info.size", "info is smaller than this version's");
+    if (status != 0)
+        return status;
+    struct step_begin begin = {.model = model->session};
+    status = wait_until(model->job, ms, knob_time_ms(&model->job->knobs, "step_timeout"),
+                        ms < 0 ? STEPGATE_ESTEPTIME : STEPGATE_ETIMEOUT, "token of the next step", step_begin_attempt,
+                        &begin);
+    if (status == 0 && info != NULL) {
+        size_t size = info->size;
+        *info = begin.info;
+        info->size = size;
+    }
+    return status;
+}
+
+struct step_pull {
+    struct session_model *model;
+    int id;
+    uint64_t step;
+};
+
+/* step_pull_attempt -- one look at the value. */
+static int step_pull_attempt(void *context, uint64_t now)
+{
+    struct step_pull *pull = context;
+
+    return session_pull_try(pull->model, pull->id, now, &pull->step);
+}
+
+/* stepgate_step_pull -- makes a value of this step readable. */
+int stepgate_step_pull(struct stepgate_model *model, int id, int ms, uint64_t *step_read)
+{
+    int status = model_check(model, id);
+
+    if (status == 0)
+        status = step_need_committed(model);
+    if (status != 0)
+        return status;
+    struct step_pull pull = {.model = model->session, .id = id};
+    status = wait_until(model->job, ms, knob_time_ms(&model->job->knobs, "step_timeout"),
+                        ms < 0 ? STEPGATE_ESTEPTIME : STEPGATE_ETIMEOUT, "value of this step", step_pull_attempt,
+                        &pull);
+    if (status == 0 && step_read != NULL)
+        *step_read = pull.step;
+    return status;
+}
+
+/* step_need_variable -- one variable, of a committed model. */
+static int step_need_variable(const struct stepgate_model *model, int id)
+{
+    int status = model_check(model, id);
+
+    if (status == 0 && id < 0)
+        status = error_set(STEPGATE_EINVAL, 0, "", "name one variable, not %d", id);
+    return status != 0 ? status : step_need_committed(model);
+}
+
+/* stepgate_step_push -- hands in a gradient. */
+int stepgate_step_push(struct stepgate_model *model, int id)
+{
+    int status = step_need_variable(model, id);
+
+    if (status != 0)
+        return status;
+    job_lock(model->job);
+    status = session_push(model->session, (uint32_t)id, clock_now());
+    job_unlock(model->job);
+    return status;
+}
+
+/* stepgate_step_absent -- hands in zeros. */
+int stepgate_step_absent(struct stepgate_model *model, int id)
+{
+    int status = step_need_variable(model, id);
+
+    if (status != 0)
+        return status;
+    job_lock(model->job);
+    status = session_absent(model->session, (uint32_t)id, clock_now());
+    job_unlock(model->job);
+    return status;
+}
+
+/* stepgate_step_finish -- seals the contribution. */
+int stepgate_step_finish(struct stepgate_model *model, double weight)
+{
+    int status = model_check(model, -1);
+
+    if (status == 0)
+        status = step_need_committed(model);
+    if (status != 0)
+        return status;
+    job_lock(model->job);
+    status = session_finish(model->session, weight, clock_now());
+    job_unlock(model->job);
+    return status;
+}
+
+/* stepgate_step_abandon -- counts for nothing. */
+int stepgate_step_abandon(struct stepgate_model *model)
+{
+    return stepgate_step_finish(model, 0);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* wait -- a blocking call is the non-blocking one plus this. */
+#include <errno.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "transport/base/clock.h"
+#include "transport/base/error.h"
+#include "worker/api/inside.h"
+
+#define WAIT_SHARED_MS 5 /* two threads asleep on one job look again that often: one may take the other's event */
+
+/* wait_arm -- arms every queue; true when nothing is pending and sleep is safe. */
+static bool wait_arm(struct stepgate_job *job)
+{
+    bool quiet = true;
+
+    for (unsigned r = 0; r < job->route_count; r++)
+        if (job->routes[r].queue->transport->queue_arm(job->routes[r].queue) != 0)
+            quiet = false;
+    return quiet;
+}
+
+/* wait_timeout -- milliseconds for epoll_wait until the nearest of two times, rounded up. */
+static int wait_timeout(uint64_t now, uint64_t a, uint64_t b, bool shared)
+{
+    uint64_t until = a < b ? a : b;
+    uint64_t ms = until == CLOCK_NEVER ? 60000 : until <= now ? 0 : (until - now + CLOCK_MS - 1) / CLOCK_MS;
+
+    if (shared && ms > WAIT_SHARED_MS)
+        ms = WAIT_SHARED_MS;
+    return ms > 60000 ? 60000 : (int)ms;
+}
+
+/* wait_sleep -- sleeps until something may have happened; called and returns with the lock held. */
+static void wait_sleep(struct stepgate_job *job, uint64_t now, uint64_t deadline)
+{
+    struct epoll_event events[4];
+
+    if (!wait_arm(job))
+        return;
+    job->sleepers++;
+    int timeout = wait_timeout(now, deadline, session_deadline(job->session), job->sleepers > 1);
+    job_unlock(job);
+    int n = epoll_wait(job->epoll_fd, events, 4, timeout);
+    for (int i = 0; i < n; i++)
+        if (events[i].data.fd == job->wake_fd) {
+            uint64_t count;
+            if (read(job->wake_fd, &count, sizeof(count)) < 0)
+                continue; /* another thread was faster */
+        }
+    job_lock(job);
+    job->sleepers--;
+}
+
+/* wait_until -- see inside.h. */
+int wait_until(struct stepgate_job *job, int ms, int64_t fallback_ms, int timeout_code, const char *what,
+               wait_attempt *attempt, void *context)
+{
+    uint64_t start = clock_now(), now = start;
+    uint64_t deadline = clock_after(start, ms >= 0 ? ms : fallback_ms);
+    int status, round = 0;
+
+    job_lock(job);
+    for (;; round++) {
+        status = attempt(context, now);
+        if (status != -STEPGATE_EAGAIN)
+            break;
+        if (ms == 0) {
+            if (!wait_arm(job)) { /* something came in between: the descriptor must say so */
+                status = attempt(context, clock_now());
+                if (status == -STEPGATE_EAGAIN)
+                    wait_arm(job);
+            }
+            break;
+        }
+        if (atomic_exchange_explicit(&job->interrupted, 0, memory_order_relaxed) != 0) {
+            status = error_set(STEPGATE_EINTR, 0, "", "the wait for %s was interrupted", what);
+            break;
+        }
+        now = clock_now();
+        if (now >= deadline) {
+            char whom[256];
+            session_waits_for(job->session, whom, sizeof(whom));
+            status = error_set(timeout_code, 0, "a longer time-out, or a look at the peers that are waited for",
+                               "no %s within %llu ms; waiting for %s", what,
+                               (unsigned long long)((now - start) / CLOCK_MS), whom);
+            error_step(UINT64_MAX, (int64_t)((now - start) / CLOCK_MS));
+            break;
+        }
+        if (job->wait_mode == KNOB_WAIT_SPIN || round < job->spin)
+            continue;
+        if (round < job->spin + job->yields) {
+            job_unlock(job);
+            sched_yield();
+            job_lock(job);
+        } else {
+            wait_sleep(job, now, deadline);
+        }
+        now = clock_now();
+    }
+    if (round > 0)
+        job->wait_ns += clock_now() - start;
+    job_unlock(job);
+    return status;
+}
