@@ -32,6 +32,8 @@ static int fashion_train(const struct settings *settings, struct exchange_link *
 
     if (dataset_read(settings->data, settings->images, &data, fault) < 0)
         return -1;
+    if (link != NULL && exchange_link_join(link, fault) < 0)
+        goto clear_data;
     unsigned parts = link != NULL ? exchange_link_workers(link) : (unsigned)settings->parts;
     if (trainer_recipe(settings, &data, parts, &recipe, fault) < 0)
         goto clear_data;
@@ -85,9 +87,7 @@ static int fashion_run(int argc, char **argv, struct fault *fault)
         return picture_draw(settings.plot_result, settings.plot_picture, fault);
     }
     interrupt_install();
-    int rc = link != NULL ? exchange_link_join(link, fault) : 0;
-    if (rc == 0)
-        rc = fashion_train(&settings, link, fault);
+    int rc = fashion_train(&settings, link, fault);
     exchange_link_delete(&link);
     return rc;
 }
