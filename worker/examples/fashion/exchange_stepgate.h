@@ -12,8 +12,7 @@ struct exchange_link;
  * are taken; NULL with the fault set */
 struct exchange_link *exchange_link_new(int *argc, char **argv, struct fault *fault);
 
-/* exchange_link_join -- connect to all ps; a signal ends the wait. The data set is best checked
- * before. */
+/* exchange_link_join -- connect to all ps; a signal ends the wait */
 int exchange_link_join(struct exchange_link *link, struct fault *fault);
 
 /* exchange_link_workers -- workers in the job, after the join */
