@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The parts of check: one function each. pass, fail, try and tally are those of check.
+
+jobs=$(nproc)
+
+# build_in FOLDER OPTIONS...: configures and builds; its own test
+build_in() {
+    local folder=$1 log
+    shift
+    log=$logs/build-$(basename "$folder").log
+    if cmake -S . -B "$folder" -G Ninja "$@" >"$log" 2>&1 && cmake --build "$folder" -j "$jobs" >>"$log" 2>&1; then
+        pass "build $(basename "$folder")"
+    else
+        fail "build $(basename "$folder")" "$log"
+        return 1
+    fi
+}
+
+# unit_in FOLDER: every unit test there, by ctest
+unit_in() {
+    local log=$logs/unit-$(basename "$1").log line bad all
+    (cd "$1" && ctest -L unit --output-on-failure --timeout 120 -j "$jobs") >"$log" 2>&1
+    line=$(grep -E 'tests passed, [0-9]+ tests failed out of' "$log" | tail -n 1)
+    all=${line##* }
+    bad=$(sed -E 's/.*, ([0-9]+) tests failed.*/\1/' <<<"$line")
+    if [ -z "$line" ] || [ "$all" -eq 0 ]; then
+        fail "unit tests in $1" "$log"
+        return 1
+    fi
+    passed=$((passed + all - bad)) failed=$((failed + bad))
+    echo "  $([ "$bad" = 0 ] && echo "ok     " || echo FAILED) unit tests in $(basename "$1"): $((all - bad)) of $all programs"
+    [ "$bad" = 0 ] || tail -n 120 "$log" | sed 's/^/          | /'
+}
+
+part_install() {
+    try "install packages" 900 packaging/install build test
+}
+
+part_lint() {
+    local script
+    for script in tests/lint/lint_*; do
+        try "lint $(basename "$script" | sed 's/^lint_//')" 60 "$script"
+    done
+    try "lint selftest" 60 tests/lint/selftest
+}
+
+part_build() {
+    build_in build
+}
+
+part_unit() {
+    unit_in build
+}
+
+part_conformance() {
+    local quick=()
+    [ "$CHECK_MODE" != quick ] || quick=(--quick)
+    tally "conformance simulated" 170 build/bin/stepgate-conformance --transport simulated "${quick[@]}"
+    tally "conformance shm" 170 build/bin/stepgate-conformance --transport shm "${quick[@]}"
+}
+
+part_simulation() {
+    local seeds=1500
+    [ "$CHECK_MODE" != quick ] || seeds=200
+    [ "$CHECK_MODE" != full ] || seeds=20000
+    tally "simulation of $seeds jobs" 1200 build/bin/stepgate-simulation --seeds "$seeds"
+}
+
+part_integration() {
+    local script
+    for script in tests/integration/test_*; do
+        try "integration $(basename "$script" | sed 's/^test_//')" 200 "$script"
+    done
+}
+
+part_clang() {
+    build_in build/clang -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ && unit_in build/clang
+}
+
+part_sanitize() {
+    export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1
+    build_in build/asan -DSTEPGATE_SANITIZE=address -DCMAKE_BUILD_TYPE=RelWithDebInfo || return
+    unit_in build/asan
+    tally "asan conformance simulated" 200 build/asan/bin/stepgate-conformance --transport simulated --quick
+    tally "asan conformance shm" 200 build/asan/bin/stepgate-conformance --transport shm --quick
+    tally "asan simulation" 300 build/asan/bin/stepgate-simulation --seeds 200
+}
+
+part_thread() {
+    local test
+    build_in build/tsan -DSTEPGATE_SANITIZE=thread || return
+    for test in build/tsan/tests/unit-threads-test_*; do
+        try "tsan $(basename "$test")" 200 env TSAN_OPTIONS=halt_on_error=1 "$test"
+    done
+    try "tsan catches a relaxed store" 200 tests/mutants/race
+}
+
+part_mutants() {
+    tally "mutants" 600 tests/mutants/run
+}
+
+part_valgrind() {
+    try "valgrind: no leak in a whole job" 280 tests/integration/whole_job_valgrind
+}
+
+part_guest() {
+    if try "prepare the guest" 600 tests/testbed/prepare; then
+        tally "guest" 900 tests/testbed/suite
+    fi
+}
