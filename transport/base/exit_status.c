@@ -2,8 +2,10 @@
 #include "transport/base/exit_status.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "stepgate/error.h"
+#include "transport/base/knob.h"
 
 /* exit_status_of -- the status for a code. */
 int exit_status_of(int code)
@@ -38,4 +40,18 @@ void exit_status_line(int code, char *out, size_t bytes)
         snprintf(out, bytes, "%s", error.text);
     else
         snprintf(out, bytes, "%s: %s", error.text, error.remedy);
+}
+
+/* exit_status_unknown -- an argument that nobody took. */
+void exit_status_unknown(const char *argument, char *out, size_t bytes)
+{
+    const struct knob_row *nearest = NULL;
+
+    if (strncmp(argument, "--", 2) == 0)
+        nearest = knob_row_nearest(argument + 2, strcspn(argument + 2, "="));
+    if (nearest != NULL)
+        snprintf(out, bytes, "unknown argument %s: the nearest is %s, --help lists all", argument,
+                 nearest->flag);
+    else
+        snprintf(out, bytes, "unknown argument %s: --help lists the flags", argument);
 }

@@ -106,6 +106,19 @@ int hosts_parse_address(const char *what, const char *text, struct hosts_entry *
     return 0;
 }
 
+/* hosts_parse_listen -- an address whose port may be missing. */
+int hosts_parse_listen(const char *what, const char *text, struct hosts_entry *out)
+{
+    char with_port[HOSTS_ADDRESS_BYTES];
+    size_t n = strlen(text);
+    bool bare = n > 0 && (text[0] == '[' ? text[n - 1] == ']' : strchr(text, ':') == NULL);
+
+    if (!bare || n + 3 > sizeof(with_port))
+        return hosts_parse_address(what, text, out);
+    snprintf(with_port, sizeof(with_port), "%s:0", text);
+    return hosts_parse_address(what, with_port, out);
+}
+
 /* hosts_parse -- a list. */
 int hosts_parse(const char *what, const char *text, struct hosts *out)
 {
@@ -119,8 +132,8 @@ int hosts_parse(const char *what, const char *text, struct hosts *out)
     for (const char *c = text; *c != '\0'; c++)
         entries += *c == ',';
     if (entries > HOSTS_MAX)
-        return error_set(STEPGATE_EINVAL, 0, "name fewer hosts",
-                         "%s: %zu entries, at most %d are possible", what, entries, HOSTS_MAX);
+        return error_set(STEPGATE_EINVAL, 0, "name fewer hosts", "%s: %zu entries, at most %d are possible",
+                         what, entries, HOSTS_MAX);
     hosts.entries = calloc(entries, sizeof(*hosts.entries));
     if (hosts.entries == NULL)
         return error_set(STEPGATE_ENOMEM, 0, NULL, "%s: no memory for %zu entries", what, entries);
@@ -128,9 +141,9 @@ int hosts_parse(const char *what, const char *text, struct hosts *out)
         size_t n = strcspn(at, ",");
         struct hosts_fault fault = hosts_take(at, n, &hosts.entries[hosts.count]);
         if (fault.wrong != NULL) {
-            int code = error_set(STEPGATE_EINVAL, 0, fault.remedy,
-                                 "%s: entry %zu (character %zu), '%.*s': %s", what, hosts.count + 1,
-                                 (size_t)(at - text) + 1, (int)n, at, fault.wrong);
+            int code =
+                error_set(STEPGATE_EINVAL, 0, fault.remedy, "%s: entry %zu (character %zu), '%.*s': %s", what,
+                          hosts.count + 1, (size_t)(at - text) + 1, (int)n, at, fault.wrong);
             free(hosts.entries);
             return code;
         }

@@ -29,6 +29,9 @@ struct hosts {
  * EINVAL. */
 int hosts_parse_address(const char *what, const char *text, struct hosts_entry *out);
 
+/* hosts_parse_listen -- an address to listen on: as above, but the port may be missing, which is port 0. Errors: EINVAL. */
+int hosts_parse_listen(const char *what, const char *text, struct hosts_entry *out);
+
 /* hosts_parse -- a list; empty text gives an empty list. Errors: EINVAL (the text names the entry's
  * place), ENOMEM. */
 int hosts_parse(const char *what, const char *text, struct hosts *out);

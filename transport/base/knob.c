@@ -18,68 +18,65 @@
  */
 static const struct knob_row knob_table[] = {
     {"ps_hosts", "STEPGATE_PS_HOSTS", "--ps-hosts", "", "",
-     "addresses of all ps in order, host:port,host:port; -:0 for one not known here", KNOB_HOSTS, 0,
-     0, false, NULL},
+     "addresses of all ps in order, host:port,host:port; -:0 for one not known here", KNOB_HOSTS, 0, 0, false,
+     NULL},
     {"worker_hosts", "STEPGATE_WORKER_HOSTS", "--worker-hosts", "", "",
      "addresses of all workers in order; only their number counts", KNOB_HOSTS, 0, 0, false, NULL},
-    {"workers", "STEPGATE_WORKERS", "--workers", "", "",
-     "number of workers, instead of worker-hosts", KNOB_INT, 1, HOSTS_MAX, false, NULL},
+    {"workers", "STEPGATE_WORKERS", "--workers", "", "", "number of workers, instead of worker-hosts",
+     KNOB_INT, 1, HOSTS_MAX, false, NULL},
     {"job_name", "STEPGATE_JOB_NAME", "--job-name", "", "",
-     "what this process is, for programs that can be either", KNOB_CHOICE, 0, 0, false,
-     "ps|worker"},
+     "what this process is, for programs that can be either", KNOB_CHOICE, 0, 0, false, "ps|worker"},
     {"task_index", "STEPGATE_TASK_INDEX", "--task-index", "", "0",
      "rank of this process among the ps or workers", KNOB_INT, 0, HOSTS_MAX - 1, false, NULL},
     {"transport", "STEPGATE_TRANSPORT", "--transport", "", "auto",
      "how bytes move; auto is shm on one host and verbs between hosts", KNOB_CHOICE, 0, 0, false,
      "auto|shm|verbs"},
     {"device", "STEPGATE_DEVICE", "--device", "", "",
-     "RDMA device to use, for example mlx5_0; default: the one that has the address", KNOB_TEXT, 0,
-     0, false, NULL},
+     "RDMA device to use, for example mlx5_0; default: the one that has the address", KNOB_TEXT, 0, 0, false,
+     NULL},
     {"listen", "STEPGATE_LISTEN", "--listen", "", "",
-     "address a ps listens on; port 0 takes a free one; default: its entry of ps-hosts",
+     "address a ps listens on; no port or port 0 takes a free one; default: its entry of ps-hosts",
      KNOB_ADDRESS, 0, 0, false, NULL},
     {"address_file", "STEPGATE_ADDRESS_FILE", "--address-file", "", "",
      "file a ps writes the address it listens on to", KNOB_TEXT, 0, 0, false, NULL},
     {"secret_file", "STEPGATE_SECRET_FILE", "--secret-file", "", "",
-     "file with the secret of the job (16 to 64 bytes), readable by its owner only", KNOB_TEXT, 0,
-     0, false, NULL},
-    {"insecure", "STEPGATE_INSECURE", "--insecure", "", "off",
-     "listen beyond this host without a secret", KNOB_BOOL, 0, 1, false, NULL},
-    {"job", "STEPGATE_JOB", "--job", "", "stepgate",
-     "name of the job; processes of another job are refused", KNOB_TEXT, 0, 0, false, NULL},
+     "file with the secret of the job (16 to 64 bytes), readable by its owner only", KNOB_TEXT, 0, 0, false,
+     NULL},
+    {"insecure", "STEPGATE_INSECURE", "--insecure", "", "off", "listen beyond this host without a secret",
+     KNOB_BOOL, 0, 1, false, NULL},
+    {"job", "STEPGATE_JOB", "--job", "", "stepgate", "name of the job; processes of another job are refused",
+     KNOB_TEXT, 0, 0, false, NULL},
     {"join_timeout", "STEPGATE_JOIN_TIMEOUT", "--join-timeout", "ms", "120s",
      "how long to wait until everybody is there", KNOB_TIME, 0, INT32_MAX, true, NULL},
     {"liveness", "STEPGATE_LIVENESS", "--liveness", "ms", "10s",
-     "a peer that is silent for this long is lost; off for debuggers", KNOB_TIME, 100, INT32_MAX,
-     true, NULL},
+     "a peer that is silent for this long is lost; off for debuggers", KNOB_TIME, 100, INT32_MAX, true, NULL},
     {"stall_report", "STEPGATE_STALL_REPORT", "--stall-report", "ms", "30s",
      "report who is waited for when a step takes this long", KNOB_TIME, 1, INT32_MAX, true, NULL},
     {"step_timeout", "STEPGATE_STEP_TIMEOUT", "--step-timeout", "ms", "off",
      "fail when a step takes this long", KNOB_TIME, 1, INT32_MAX, true, NULL},
-    {"close_timeout", "STEPGATE_CLOSE_TIMEOUT", "--close-timeout", "ms", "5s",
-     "how long closing may take", KNOB_TIME, 0, INT32_MAX, false, NULL},
+    {"close_timeout", "STEPGATE_CLOSE_TIMEOUT", "--close-timeout", "ms", "5s", "how long closing may take",
+     KNOB_TIME, 0, INT32_MAX, false, NULL},
     {"peer_timeout", "STEPGATE_PEER_TIMEOUT", "--peer-timeout", "ms", "10s",
-     "a peer whose adapter does not acknowledge for this long is lost", KNOB_TIME, 10, INT32_MAX,
-     false, NULL},
-    {"wait", "STEPGATE_WAIT", "--wait", "", "adaptive", "how to wait for events", KNOB_CHOICE, 0, 0,
-     false, "spin|adaptive|sleep"},
+     "a peer whose adapter does not acknowledge for this long is lost", KNOB_TIME, 10, INT32_MAX, false,
+     NULL},
+    {"wait", "STEPGATE_WAIT", "--wait", "", "adaptive", "how to wait for events", KNOB_CHOICE, 0, 0, false,
+     "spin|adaptive|sleep"},
     {"service", "STEPGATE_SERVICE", "--service", "", "on",
-     "a thread that sends heartbeats while the program computes; off: call _progress", KNOB_BOOL, 0,
-     1, false, NULL},
-    {"lanes", "STEPGATE_LANES", "--lanes", "", "1", "threads of a ps that sum and apply", KNOB_INT,
-     1, 64, false, NULL},
+     "a thread that sends heartbeats while the program computes; off: call _progress", KNOB_BOOL, 0, 1, false,
+     NULL},
+    {"lanes", "STEPGATE_LANES", "--lanes", "", "1", "threads of a ps that sum and apply", KNOB_INT, 1, 64,
+     false, NULL},
     {"chunk_bytes", "STEPGATE_CHUNK_BYTES", "--chunk-bytes", "bytes", "1MiB",
      "largest piece that is posted at once", KNOB_SIZE, 4 * KIB, GIB, false, NULL},
     {"cut_bytes", "STEPGATE_CUT_BYTES", "--cut-bytes", "bytes", "256MiB",
      "variables larger than this are cut across the ps", KNOB_SIZE, KIB, TIB, false, NULL},
     {"group_bytes", "STEPGATE_GROUP_BYTES", "--group-bytes", "bytes", "1MiB",
-     "parameters become readable in groups of about this size, at most 8 of them per ps", KNOB_SIZE,
-     KIB, TIB, false, NULL},
-    {"bind", "STEPGATE_BIND", "--bind", "", "auto",
-     "processors for the threads of a ps: auto, none, or a list such as 0-3,8", KNOB_TEXT, 0, 0,
+     "parameters become readable in groups of about this size, at most 8 of them per ps", KNOB_SIZE, KIB, TIB,
      false, NULL},
-    {"log", "STEPGATE_LOG", "--log", "", "warn", "log lines of this level and above", KNOB_CHOICE,
-     0, 0, false, "error|warn|info|debug"},
+    {"bind", "STEPGATE_BIND", "--bind", "", "auto",
+     "processors for the threads of a ps: auto, none, or a list such as 0-3,8", KNOB_TEXT, 0, 0, false, NULL},
+    {"log", "STEPGATE_LOG", "--log", "", "warn", "log lines of this level and above", KNOB_CHOICE, 0, 0,
+     false, "error|warn|info|debug"},
 };
 
 #define KNOB_ROWS (sizeof(knob_table) / sizeof(knob_table[0]))
@@ -273,32 +270,33 @@ static void knob_allowed(const struct knob_row *row, char *out, size_t bytes)
     case KNOB_BOOL: snprintf(out, bytes, "give on or off"); break;
     case KNOB_CHOICE: snprintf(out, bytes, "give one of %s", row->choices); break;
     case KNOB_TIME:
-        snprintf(out, bytes,
-                 "give a time such as 500ms, 10s or 2min, from %" PRId64 " to %" PRId64 " ms%s",
+        snprintf(out, bytes, "give a time such as 500ms, 10s or 2min, from %" PRId64 " to %" PRId64 " ms%s",
                  row->low, row->high, row->off ? ", or off" : "");
         break;
     case KNOB_SIZE:
         snprintf(out, bytes,
-                 "give a size such as 4096, 64KiB or 256MiB, from %" PRId64 " to %" PRId64 " bytes",
-                 row->low, row->high);
-        break;
-    default:
-        snprintf(out, bytes, "give a whole number from %" PRId64 " to %" PRId64, row->low,
+                 "give a size such as 4096, 64KiB or 256MiB, from %" PRId64 " to %" PRId64 " bytes", row->low,
                  row->high);
+        break;
+    default: snprintf(out, bytes, "give a whole number from %" PRId64 " to %" PRId64, row->low, row->high);
     }
 }
 
-/* knob_check_hosts -- whether a list or an address is well formed; sets the error if not. */
-static int knob_check_hosts(const struct knob_row *row, const char *text)
+/* knob_check_hosts -- whether a list or an address is well formed; sets the error if not. *text may be replaced by one in *entry. */
+static int knob_check_hosts(const struct knob_row *row, const char **text, struct hosts_entry *entry)
 {
     struct hosts hosts;
-    struct hosts_entry entry;
+    int code;
 
-    if (text[0] == '\0')
+    if ((*text)[0] == '\0')
         return 0;
-    if (row->kind == KNOB_ADDRESS)
-        return hosts_parse_address(row->name, text, &entry);
-    int code = hosts_parse(row->name, text, &hosts);
+    if (row->kind == KNOB_ADDRESS) {
+        code = hosts_parse_listen(row->name, *text, entry);
+        if (code == 0)
+            *text = entry->address; /* with its port */
+        return code;
+    }
+    code = hosts_parse(row->name, *text, &hosts);
     if (code == 0)
         hosts_clear(&hosts);
     return code;
@@ -361,20 +359,20 @@ int knob_unknown(const char *name)
 int knob_set(struct knobs *knobs, const char *name, const char *text)
 {
     const struct knob_row *row = knob_row_find(name, strlen(name));
+    struct hosts_entry entry;
     int64_t number = 0;
 
     if (row == NULL)
         return knob_unknown(name);
     if (row->kind == KNOB_HOSTS || row->kind == KNOB_ADDRESS) {
-        int code = knob_check_hosts(row, text);
+        int code = knob_check_hosts(row, &text, &entry);
         if (code < 0)
             return code;
     }
     if (!knob_parse(row, text, &number)) {
         char allowed[160];
         knob_allowed(row, allowed, sizeof(allowed));
-        return error_set(STEPGATE_EINVAL, 0, allowed, "%s: '%.128s' is not allowed", row->name,
-                         text);
+        return error_set(STEPGATE_EINVAL, 0, allowed, "%s: '%.128s' is not allowed", row->name, text);
     }
     char *copy = strdup(text);
     if (copy == NULL)
@@ -457,8 +455,7 @@ int knobs_workers(const struct knobs *knobs)
     if (!knob_given(knobs, "worker_hosts")) {
         if (given > 0)
             return given;
-        return error_set(STEPGATE_EINVAL, 0,
-                         "give --workers N, or --worker-hosts with their addresses",
+        return error_set(STEPGATE_EINVAL, 0, "give --workers N, or --worker-hosts with their addresses",
                          "the number of workers is not known");
     }
     int code = hosts_parse("worker_hosts", knob_text(knobs, "worker_hosts"), &hosts);

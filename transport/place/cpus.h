@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cpus -- how many processors this process may use at once. */
+#ifndef TRANSPORT_PLACE_CPUS_H
+#define TRANSPORT_PLACE_CPUS_H
+
+/* cpus_allowed -- processors in the calling thread's affinity, or fewer where a control group's
+ * quota is smaller; at least 1. */
+unsigned cpus_allowed(void);
+
+/* cpus_of_quota -- what a line of cpu.max ("200000 100000", "max 100000") allows, rounded down, at
+ * least 1; 0: no limit. */
+unsigned cpus_of_quota(const char *line);
+
+#endif
