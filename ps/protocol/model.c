@@ -322,7 +322,8 @@ float model_learning_rate(const struct model *model, uint64_t step)
         if (step >= model->learning_rate_steps)
             rate = model->learning_rate_end;
         else
-            rate += (model->learning_rate_end - rate) * ((double)step / (double)model->learning_rate_steps);
+            rate = model->learning_rate_end + (rate - model->learning_rate_end) *
+                                                  (1.0 - (double)step / (double)model->learning_rate_steps);
     }
     return (float)rate;
 }
