@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "worker/launch/crew.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "transport/base/clock.h"
+#include "transport/base/error.h"
+#include "transport/base/exit_status.h"
+#include "worker/launch/child.h"
+#include "worker/launch/guard.h"
+#include "worker/launch/secret.h"
+#include "worker/launch/sink.h"
+
+#define CREW_GRACE_MS 2000 /* beyond what a process may take to close */
+#define CREW_DRAIN_MS 500  /* for outputs that somebody outside the process groups holds open */
+
+enum crew_phase { CREW_LEADER, CREW_SERVERS, CREW_WORKING };
+
+struct crew_member {
+    struct child child;
+    char address[HOSTS_ADDRESS_BYTES]; /* of a ps; "" before it has said it */
+};
+
+struct crew {
+    const struct crew_plan *plan;
+    enum crew_phase phase;
+    size_t count;
+    struct crew_member *members; /* the ps, then the workers */
+    struct sink out, err_own, *err;
+    struct guard guard;
+    int signals; /* a signalfd */
+    int stop;    /* the first signal that asked the launcher to end; 0: none */
+    int failed;  /* the member that the exit status is of; -1: none */
+    int own;     /* exit status of the launcher's own failure */
+    int64_t close_ms;
+    uint64_t address_at; /* by then every ps has said its address */
+    uint64_t servers_at; /* when the ps get SIGTERM */
+    uint64_t term_at;    /* when everybody does */
+    uint64_t kill_at;
+    uint64_t drain_at; /* when outputs are given up */
+    struct pollfd *polled;
+};
+
+/* crew_is_server -- whether a member is a ps. */
+static bool crew_is_server(const struct crew *crew, size_t index)
+{
+    return index < crew->plan->servers;
+}
+
+/* crew_say -- a line of the launcher's own. */
+static void crew_say(struct crew *crew, const char *text)
+{
+    sink_line(crew->err, "stepgate-run: ", text, strlen(text));
+}
+
+/* crew_running -- how many members of a role are running. */
+static unsigned crew_running(const struct crew *crew, bool servers)
+{
+    unsigned running = 0;
+
+    for (size_t i = 0; i < crew->count; i++)
+        running += crew_is_server(crew, i) == servers && child_is_running(&crew->members[i].child);
+    return running;
+}
+
+/* crew_earlier -- sets a time unless an earlier one is set. */
+static void crew_earlier(uint64_t *at, uint64_t when)
+{
+    if (when < *at)
+        *at = when;
+}
+
+/* crew_signal -- to the members of a role; `told`: they are to end, so that how they end is not their fault. */
+static void crew_signal(struct crew *crew, bool servers, int number, bool told)
+{
+    for (size_t i = 0; i < crew->count; i++) {
+        struct child *child = &crew->members[i].child;
+        if (crew_is_server(crew, i) != servers || !child_is_running(child))
+            continue;
+        child->told = child->told || told;
+        child_signal(child, number);
+        if (number == SIGTERM)
+            child_signal(child, SIGCONT); /* one that is stopped could not hear it */
+    }
+}
+
+/* crew_kill -- everybody. */
+static void crew_kill(struct crew *crew)
+{
+    crew_signal(crew, false, SIGKILL, true);
+    crew_signal(crew, true, SIGKILL, true);
+}
+
+/* crew_end_soon -- everybody gets SIGTERM after some time, and SIGKILL later. */
+static void crew_end_soon(struct crew *crew, uint64_t now, int64_t ms)
+{
+    crew_earlier(&crew->term_at, clock_after(now, ms));
+}
+
+/* crew_fail -- a failure of the launcher itself, with the last error of this thread. */
+static void crew_fail(struct crew *crew, int code, uint64_t now)
+{
+    char line[1024];
+
+    exit_status_line(code, line, sizeof(line));
+    crew_say(crew, line);
+    if (crew->own == EXIT_STATUS_OK)
+        crew->own = exit_status_of(code);
+    crew_end_soon(crew, now, 0);
+}
+
+/* crew_hear_address -- takes the line `listening ADDRESS` of a ps. */
+static bool crew_hear_address(void *context, const char *line, size_t n)
+{
+    static const char words[] = "listening ";
+    struct crew_member *member = context;
+    size_t skip = sizeof(words) - 1;
+
+    if (member->address[0] != '\0' || n <= skip || n - skip >= sizeof(member->address) ||
+        memcmp(line, words, skip) != 0)
+        return false;
+    memcpy(member->address, line + skip, n - skip);
+    member->address[n - skip] = '\0';
+    return true;
+}
+
+/* crew_hosts -- ps_hosts as far as it is known; NULL: no memory. The caller frees it. */
+static char *crew_hosts(const struct crew *crew)
+{
+    size_t size = crew->plan->servers * (size_t)HOSTS_ADDRESS_BYTES + 1, used = 0;
+    char *list = malloc(size);
+
+    for (size_t i = 0; list != NULL && i < crew->plan->servers; i++) {
+        const char *address = crew->members[i].address;
+        int n = snprintf(list + used, size - used, "%s%s", i > 0 ? "," : "",
+                         address[0] != '\0' ? address : "-:0");
+        used += (size_t)n;
+    }
+    return list;
+}
+
+/* crew_listen -- the address that a ps is to listen on. */
+static void crew_listen(const struct crew *crew, size_t index, char *out, size_t bytes)
+{
+    const struct hosts_entry *listen = &crew->plan->listen;
+    bool v6 = strchr(listen->host, ':') != NULL;
+    size_t port = listen->port == 0 ? 0 : listen->port + index;
+
+    snprintf(out, bytes, "%s%s%s:%zu", v6 ? "[" : "", listen->host, v6 ? "]" : "", port);
+}
+
+/* crew_start_member -- a ps or worker with what it has to know in its environment. */
+static int crew_start_member(struct crew *crew, size_t index)
+{
+    bool server = crew_is_server(crew, index);
+    size_t rank = server ? index : index - crew->plan->servers;
+    struct crew_member *member = &crew->members[index];
+    char *const server_argv[] = {(char *)(uintptr_t)crew->plan->server, NULL};
+    struct child_setting settings[KNOBS_MAX + 16];
+    char task[16], workers[16], listen[HOSTS_ADDRESS_BYTES + 16], secret[SECRET_PATH_BYTES];
+    const struct knob_row *row;
+    size_t count = 0;
+    char *hosts = crew_hosts(crew);
+
+    if (hosts == NULL)
+        return error_set(STEPGATE_ENOMEM, 0, NULL, "no memory for the list of ps");
+    snprintf(task, sizeof(task), "%zu", rank);
+    snprintf(workers, sizeof(workers), "%u", crew->plan->workers);
+    crew_listen(crew, index, listen, sizeof(listen));
+    for (size_t i = 0; (row = knob_row(i)) != NULL; i++)
+        if (knob_given(crew->plan->knobs, row->name))
+            settings[count++] =
+                (struct child_setting){row->environment, knob_text(crew->plan->knobs, row->name)};
+    settings[count++] = (struct child_setting){"STEPGATE_JOB_NAME", server ? "ps" : "worker"};
+    settings[count++] = (struct child_setting){"STEPGATE_TASK_INDEX", task};
+    settings[count++] = (struct child_setting){"STEPGATE_PS_HOSTS", hosts};
+    settings[count++] = (struct child_setting){"STEPGATE_WORKERS", workers};
+    settings[count++] = (struct child_setting){"STEPGATE_WORKER_HOSTS", NULL};
+    settings[count++] = (struct child_setting){"STEPGATE_ADDRESS_FILE", NULL};
+    settings[count++] = (struct child_setting){"STEPGATE_LISTEN", server ? listen : NULL};
+    if (crew->plan->secret >= 0) {
+        secret_path(crew->plan->secret, secret);
+        settings[count++] = (struct child_setting){"STEPGATE_SECRET_FILE", secret};
+    }
+    struct child_start start = {.argv = server ? server_argv : crew->plan->program,
+                                .settings = settings,
+                                .count = count,
+                                .secret = crew->plan->secret,
+                                .live = !server && rank == 0 && crew->out.terminal,
+                                .out = &crew->out,
+                                .err = crew->err};
+    int code = child_start(&member->child, &start);
+    free(hosts);
+    if (code == 0)
+        guard_watch(&crew->guard, member->child.pid);
+    return code;
+}
+
+/* crew_start -- the members from `first` up to `end`. */
+static void crew_start(struct crew *crew, size_t first, size_t end, uint64_t now)
+{
+    for (size_t i = first; i < end; i++) {
+        int code = crew_start_member(crew, i);
+        if (code < 0) {
+            crew_fail(crew, code, now);
+            return;
+        }
+    }
+}
+
+/* crew_silent_server -- the first of the ps before `end` that has not said its address; -1: none. */
+static int crew_silent_server(const struct crew *crew, size_t end)
+{
+    for (size_t i = 0; i < end; i++)
+        if (crew->members[i].address[0] == '\0')
+            return (int)i;
+    return -1;
+}
+
+/* crew_advance -- starts whoever can start now. */
+static void crew_advance(struct crew *crew, uint64_t now)
+{
+    size_t servers = crew->plan->servers;
+
+    if (crew->stop != 0 || crew->failed >= 0 || crew->own != EXIT_STATUS_OK)
+        return;
+    if (crew->phase == CREW_LEADER && crew_silent_server(crew, 1) < 0) {
+        crew->phase = CREW_SERVERS;
+        crew_start(crew, 1, servers, now);
+    }
+    if (crew->phase == CREW_SERVERS && crew->own == EXIT_STATUS_OK && crew_silent_server(crew, servers) < 0) {
+        crew->phase = CREW_WORKING;
+        crew->address_at = CLOCK_NEVER;
+        crew_start(crew, servers, crew->count, now);
+    }
+}
+
+/* crew_blame -- whether this failure takes the place of the one that counts so far. Losing a peer is mostly the echo of a failure. */
+static bool crew_blame(const struct crew *crew, const struct child *child)
+{
+    if (crew->failed < 0)
+        return true;
+    return child_exit_status(&crew->members[crew->failed].child) == EXIT_STATUS_REQUEUE &&
+           child_exit_status(child) != EXIT_STATUS_REQUEUE;
+}
+
+/* crew_on_end -- a member has ended. */
+static void crew_on_end(struct crew *crew, size_t index, uint64_t now)
+{
+    struct child *child = &crew->members[index].child;
+    bool server = crew_is_server(crew, index);
+    /* After a signal for the launcher only the workers' ends count, for the ps lose them in the course of it. */
+    bool unasked = crew->stop != 0 ? !server && !child->killed : !child->told;
+    bool early = server && crew->phase != CREW_WORKING;
+
+    if (unasked && (child_failed(child) || early) && crew_blame(crew, child))
+        crew->failed = (int)index;
+    if (crew->failed >= 0)
+        crew_end_soon(crew, now, early ? 0 : crew->close_ms + CREW_GRACE_MS);
+    if (crew_running(crew, false) == 0 && crew->phase == CREW_WORKING)
+        crew_earlier(&crew->servers_at, clock_after(now, crew->stop != 0 ? 0 : CREW_GRACE_MS));
+}
+
+/* crew_look -- who has ended. */
+static void crew_look(struct crew *crew, uint64_t now)
+{
+    for (size_t i = 0; i < crew->count; i++)
+        if (child_look(&crew->members[i].child))
+            crew_on_end(crew, i, now);
+}
+
+/* crew_stop -- a signal asks the launcher to end. */
+static void crew_stop(struct crew *crew, int number, uint64_t now)
+{
+    if (crew->stop == SIGINT && number == SIGINT) {
+        crew_kill(crew);
+        return;
+    }
+    if (crew->stop == 0)
+        crew->stop = number;
+    crew_signal(crew, false, number == SIGPIPE ? SIGTERM : number, true);
+    if (crew_running(crew, false) == 0)
+        crew_earlier(&crew->servers_at, now);
+    crew_end_soon(crew, now, crew->close_ms + CREW_GRACE_MS);
+}
+
+/* crew_on_signals -- takes them from the signalfd. */
+static void crew_on_signals(struct crew *crew, uint64_t now)
+{
+    struct signalfd_siginfo info;
+
+    while (read(crew->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        int number = (int)info.ssi_signo;
+        if (number == SIGCHLD)
+            crew_look(crew, now);
+        else if (number == SIGUSR1 || number == SIGUSR2)
+            crew_signal(crew, false, number, false);
+        else
+            crew_stop(crew, number, now);
+    }
+}
+
+/* crew_is_over -- nobody is left. */
+static bool crew_is_over(const struct crew *crew)
+{
+    return crew_running(crew, true) + crew_running(crew, false) == 0;
+}
+
+/* crew_on_time -- what is due by now. */
+static void crew_on_time(struct crew *crew, uint64_t now)
+{
+    if (now >= crew->address_at) {
+        crew->address_at = CLOCK_NEVER;
+        int code = error_set(
+            STEPGATE_EJOIN, 0, "look at its messages above; join-timeout sets how long to wait",
+            "ps %d did not say in time where it listens", crew_silent_server(crew, crew->plan->servers));
+        crew_fail(crew, code, now);
+    }
+    if (now >= crew->servers_at || now >= crew->term_at) {
+        crew_signal(crew, true, SIGTERM, true);
+        crew->servers_at = CLOCK_NEVER;
+        crew_earlier(&crew->kill_at, clock_after(now, crew->close_ms));
+    }
+    if (now >= crew->term_at) {
+        crew_signal(crew, false, SIGTERM, true);
+        crew->term_at = CLOCK_NEVER;
+    }
+    if (now >= crew->kill_at) {
+        crew_kill(crew);
+        crew->kill_at = CLOCK_NEVER;
+    }
+    if (crew->out.broken && crew->stop == 0)
+        crew_stop(crew, SIGPIPE, now);
+    if (crew_is_over(crew) && crew->drain_at == CLOCK_NEVER) {
+        for (size_t i = 0; i < crew->count; i++)
+            child_sweep(&crew->members[i].child);
+        crew->drain_at = clock_after(now, CREW_DRAIN_MS);
+    }
+}
+
+/* crew_timeout -- milliseconds until the next thing is due, rounded up; -1: nothing is. */
+static int crew_timeout(const struct crew *crew, uint64_t now)
+{
+    uint64_t next = crew->address_at;
+
+    crew_earlier(&next, crew->servers_at);
+    crew_earlier(&next, crew->term_at);
+    crew_earlier(&next, crew->kill_at);
+    if (crew->drain_at > now) /* later than that only a reader of a full sink is waited for */
+        crew_earlier(&next, crew->drain_at);
+    if (next == CLOCK_NEVER)
+        return -1;
+    return next <= now ? 0 : (int)((next - now - 1) / CLOCK_MS + 1);
+}
+
+/* crew_poll_streams -- one entry per output that is open and may be read now; fills polled from `used` on, returns the number used. */
+static nfds_t crew_poll_streams(struct crew *crew, nfds_t used, bool *open)
+{
+    for (size_t i = 0; i < 2 * crew->count; i++) {
+        struct child *child = &crew->members[i / 2].child;
+        struct stream *stream = i % 2 == 0 ? &child->out : &child->err;
+        if (stream->fd < 0)
+            continue;
+        *open = true;
+        crew->polled[used++] =
+            (struct pollfd){.fd = sink_is_full(stream->sink) ? -1 : stream->fd, .events = POLLIN};
+    }
+    return used;
+}
+
+/* crew_read_streams -- those that poll found readable, in the same order as above. */
+static void crew_read_streams(struct crew *crew, nfds_t at)
+{
+    for (size_t i = 0; i < 2 * crew->count; i++) {
+        struct child *child = &crew->members[i / 2].child;
+        struct stream *stream = i % 2 == 0 ? &child->out : &child->err;
+        if (stream->fd >= 0 && crew->polled[at++].revents != 0)
+            stream_read(stream);
+    }
+}
+
+/* crew_turn -- waits for the next thing and deals with it; false: everything is done. */
+static bool crew_turn(struct crew *crew)
+{
+    bool open = false;
+    uint64_t now = clock_now();
+
+    crew_on_time(crew, now);
+    sink_flush(&crew->out, false);
+    sink_flush(crew->err, false);
+    crew->polled[0] = (struct pollfd){.fd = crew->signals, .events = POLLIN};
+    crew->polled[1] = (struct pollfd){.fd = crew->out.used > 0 ? crew->out.fd : -1, .events = POLLOUT};
+    crew->polled[2] = (struct pollfd){.fd = crew->err->used > 0 ? crew->err->fd : -1, .events = POLLOUT};
+    nfds_t used = crew_poll_streams(crew, 3, &open);
+    if (crew->drain_at != CLOCK_NEVER && (!open || now >= crew->drain_at) && !sink_is_full(&crew->out) &&
+        !sink_is_full(crew->err))
+        return false;
+    if (poll(crew->polled, used, crew_timeout(crew, now)) < 0) {
+        if (errno != EINTR)
+            crew_fail(crew, error_set(STEPGATE_ESYSTEM, errno, NULL, "cannot wait for the job's processes"),
+                      now);
+        return errno == EINTR || !crew_is_over(crew);
+    }
+    now = clock_now();
+    crew_read_streams(crew, 3);
+    if (crew->polled[0].revents != 0)
+        crew_on_signals(crew, now);
+    crew_advance(crew, now);
+    return true;
+}
+
+/* crew_status -- the exit status, with the line that says why it is not 0. */
+static int crew_status(struct crew *crew)
+{
+    char line[256], words[160];
+
+    if (crew->failed >= 0) {
+        const struct child *child = &crew->members[crew->failed].child;
+        int status = child_exit_status(child);
+        child_describe(child, words, sizeof(words));
+        if (crew->stop != 0)
+            snprintf(line, sizeof(line), "stopped by signal %d (%s); %s", crew->stop, sigdescr_np(crew->stop),
+                     words);
+        else
+            snprintf(line, sizeof(line), "failed: %s%s", words, status == 0 ? " before it listened" : "");
+        crew_say(crew, line);
+        return status != 0 ? status : EXIT_STATUS_PERMANENT;
+    }
+    if (crew->own != EXIT_STATUS_OK)
+        return crew->own;
+    bool cut = crew->stop != 0 && crew->phase != CREW_WORKING;
+    for (size_t i = crew->plan->servers; i < crew->count; i++)
+        cut = cut || (crew->stop != 0 && child_failed(&crew->members[i].child));
+    if (!cut)
+        return EXIT_STATUS_OK;
+    snprintf(line, sizeof(line), "stopped by signal %d (%s)", crew->stop, sigdescr_np(crew->stop));
+    crew_say(crew, line);
+    return 128 + crew->stop;
+}
+
+/* crew_block -- from now on the signals come through a descriptor. */
+static int crew_block(struct crew *crew)
+{
+    static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, hang_up;
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        sigaddset(&set, numbers[i]);
+    sigaction(SIGPIPE, &ignore, NULL);
+    if (sigaction(SIGHUP, NULL, &hang_up) == 0 && hang_up.sa_handler == SIG_IGN)
+        sigdelset(&set, SIGHUP); /* nohup */
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    crew->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (crew->signals < 0)
+        return error_set(STEPGATE_ESYSTEM, errno, NULL, "cannot take signals");
+    return 0;
+}
+
+/* crew_unblock -- signals do again what they usually do. */
+static void crew_unblock(void)
+{
+    sigset_t none;
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* crew_init -- memory, outputs, signals, guard. */
+static int crew_init(struct crew *crew, const struct crew_plan *plan)
+{
+    *crew = (struct crew){.plan = plan,
+                          .count = (size_t)plan->servers + plan->workers,
+                          .failed = -1,
+                          .close_ms = knob_time_ms(plan->knobs, "close_timeout"),
+                          .servers_at = CLOCK_NEVER,
+                          .term_at = CLOCK_NEVER,
+                          .kill_at = CLOCK_NEVER,
+                          .drain_at = CLOCK_NEVER};
+    crew->address_at = clock_after(clock_now(), knob_time_ms(plan->knobs, "join_timeout"));
+    sink_init(&crew->out, STDOUT_FILENO);
+    sink_init(&crew->err_own, STDERR_FILENO);
+    /* On one terminal both go through one sink, so that lines and a progress line that is open do not run into each other. */
+    crew->err = crew->out.terminal && crew->err_own.terminal ? &crew->out : &crew->err_own;
+    crew->members = calloc(crew->count, sizeof(*crew->members));
+    crew->polled = calloc(3 + 2 * crew->count, sizeof(*crew->polled));
+    if (crew->members == NULL || crew->polled == NULL)
+        return error_set(STEPGATE_ENOMEM, 0, NULL, "no memory for %zu processes", crew->count);
+    for (size_t i = 0; i < crew->count; i++) {
+        struct crew_member *member = &crew->members[i];
+        bool server = crew_is_server(crew, i);
+        snprintf(member->child.name, sizeof(member->child.name), "%s %zu", server ? "ps" : "worker",
+                 server ? i : i - plan->servers);
+        member->child.out.fd = member->child.err.fd = -1;
+        if (server) {
+            member->child.out.taken = crew_hear_address;
+            member->child.out.context = member;
+        }
+    }
+    int code = crew_block(crew);
+    return code < 0 ? code : guard_start(&crew->guard);
+}
+
+/* crew_run -- see the top of crew.h. */
+int crew_run(const struct crew_plan *plan)
+{
+    struct crew crew;
+    int code = crew_init(&crew, plan);
+    int status;
+
+    if (code < 0) {
+        crew_fail(&crew, code, clock_now());
+        status = crew.own;
+    } else {
+        crew_start(&crew, 0, 1, clock_now());
+        while (crew_turn(&crew))
+            continue;
+        for (size_t i = 0; i < crew.count; i++)
+            child_clear(&crew.members[i].child);
+        guard_release(&crew.guard);
+        status = crew_status(&crew);
+    }
+    crew_unblock(); /* a reader that does not read may be waited for below, but not against a Ctrl-C */
+    sink_flush(&crew.out, true);
+    sink_flush(crew.err, true);
+    sink_clear(&crew.out);
+    sink_clear(&crew.err_own);
+    free(crew.members);
+    free(crew.polled);
+    return status;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* stepgate-run -- starts a whole job on this machine: its ps, and a program as each of its workers. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stepgate/stepgate.h"
+#include "transport/base/error.h"
+#include "transport/base/exit_status.h"
+#include "transport/base/help.h"
+#include "transport/base/hosts.h"
+#include "transport/base/knob.h"
+#include "worker/launch/crew.h"
+#include "worker/launch/secret.h"
+
+/* run_help -- from the knob table. */
+static void run_help(void)
+{
+    printf("usage: stepgate-run [--ps S] [--workers N] [--transport shm|verbs] [--listen ADDRESS] [FLAGS] -- "
+           "PROGRAM ARGS...\n\n"
+           "Starts S ps (default 1) and PROGRAM as N workers (default 1) on this machine, gives them all "
+           "they have to know in\n"
+           "the environment, and labels what they write by role and rank. Signals go on to the workers; when "
+           "one process\n"
+           "fails, all are ended. Exit status: 0, that of the process that failed first (128 + signal if it "
+           "was killed),\n"
+           "2 usage, 75 worth another try.\n\n"
+           "  --ps S                             number of ps (1)\n");
+    help_write_knobs(stdout);
+}
+
+/* run_error -- a line of the launcher's; returns the status to exit with. */
+static int run_error(int status, const char *text)
+{
+    fprintf(stderr, "stepgate-run: %s\n", text);
+    return status;
+}
+
+/* run_fail -- the last error with its remedy. */
+static int run_fail(int status, int code)
+{
+    char line[1024];
+
+    exit_status_line(code, line, sizeof(line));
+    return run_error(status, line);
+}
+
+/* run_servers -- reads what is left of the launcher's own arguments: --ps S. */
+static int run_servers(int argc, char **argv, unsigned *servers)
+{
+    char line[512];
+
+    for (int i = 1; i < argc; i++) {
+        const char *value;
+        if (strncmp(argv[i], "--ps=", 5) == 0) {
+            value = argv[i] + 5;
+        } else if (strcmp(argv[i], "--ps") == 0) {
+            if (i + 1 == argc)
+                return run_error(EXIT_STATUS_USAGE, "--ps needs a value: give --ps S");
+            value = argv[++i];
+        } else {
+            exit_status_unknown(argv[i], line, sizeof(line));
+            return run_error(EXIT_STATUS_USAGE, line);
+        }
+        size_t digits = strspn(value, "0123456789");
+        unsigned long number = strtoul(value, NULL, 10);
+        if (digits == 0 || digits > 4 || value[digits] != '\0' || number < 1 || number > HOSTS_MAX) {
+            snprintf(line, sizeof(line), "--ps %.64s: give a whole number from 1 to %d", value, HOSTS_MAX);
+            return run_error(EXIT_STATUS_USAGE, line);
+        }
+        *servers = (unsigned)number;
+    }
+    return EXIT_STATUS_OK;
+}
+
+/* run_check -- refuses flags of what the launcher finds out or sets itself; these are the flags alone, without the environment. */
+static int run_check(const struct knobs *flags)
+{
+    static const char *const own[] = {"ps_hosts", "worker_hosts", "job_name", "task_index", "address_file"};
+    char line[256];
+
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        if (knob_given(flags, own[i])) {
+            snprintf(line, sizeof(line),
+                     "%s is set by stepgate-run for each process: leave it out, or start stepgate-ps and the "
+                     "workers by hand",
+                     knob_row_find(own[i], strlen(own[i]))->flag);
+            return run_error(EXIT_STATUS_USAGE, line);
+        }
+    return EXIT_STATUS_OK;
+}
+
+/* run_executable -- whether a program can be started; looked for as the shell does. */
+static bool run_executable(const char *program)
+{
+    char name[PATH_MAX];
+    const char *path = getenv("PATH");
+
+    if (strchr(program, '/') != NULL)
+        return access(program, X_OK) == 0;
+    if (path == NULL)
+        path = "/bin:/usr/bin";
+    for (const char *at = path;; at++) {
+        size_t n = strcspn(at, ":");
+        snprintf(name, sizeof(name), "%.*s/%s", n > 0 ? (int)n : 1, n > 0 ? at : ".", program);
+        if (access(name, X_OK) == 0)
+            return true;
+        at += n;
+        if (*at == '\0')
+            return false;
+    }
+}
+
+/* run_server_program -- stepgate-ps beside this program. */
+static int run_server_program(char *out, size_t bytes)
+{
+    static const char name[] = "stepgate-ps";
+    char line[PATH_MAX + 128];
+    ssize_t n = readlink("/proc/self/exe", out, bytes - sizeof(name));
+
+    if (n < 0)
+        return run_error(EXIT_STATUS_PERMANENT, "cannot find out where this program lies: is /proc mounted?");
+    out[n] = '\0';
+    char *slash = strrchr(out, '/');
+    memcpy(slash != NULL ? slash + 1 : out, name, sizeof(name));
+    if (access(out, X_OK) == 0)
+        return EXIT_STATUS_OK;
+    snprintf(line, sizeof(line), "there is no %s: install stepgate-ps beside stepgate-run", out);
+    return run_error(EXIT_STATUS_PERMANENT, line);
+}
+
+/* run_listen -- where the ps listen. */
+static int run_listen(const struct knobs *knobs, unsigned servers, struct hosts_entry *out)
+{
+    char line[256];
+    const char *text = knob_given(knobs, "listen") ? knob_text(knobs, "listen") : "127.0.0.1:0";
+    int code = hosts_parse_listen("listen", text, out);
+
+    if (code < 0)
+        return run_fail(EXIT_STATUS_USAGE, code);
+    if (out->port != 0 && out->port + servers - 1 > UINT16_MAX) {
+        snprintf(line, sizeof(line),
+                 "%u ps do not find room from port %u on: give a lower port, or 0 for free ones", servers,
+                 out->port);
+        return run_error(EXIT_STATUS_USAGE, line);
+    }
+    return EXIT_STATUS_OK;
+}
+
+/* run_start -- everything is read: find the rest, and go. */
+static int run_start(const struct knobs *knobs, unsigned servers, char **program)
+{
+    char server[PATH_MAX], line[512];
+    struct crew_plan plan = {
+        .server = server, .program = program, .servers = servers, .knobs = knobs, .secret = -1};
+    int workers = knob_int(knobs, "workers");
+
+    plan.workers = workers > 0 ? (unsigned)workers : 1;
+    if (!run_executable(program[0])) {
+        snprintf(line, sizeof(line),
+                 "there is no program %.256s: give its path, or a name that is found in PATH", program[0]);
+        return run_error(EXIT_STATUS_USAGE, line);
+    }
+    int status = run_listen(knobs, servers, &plan.listen);
+    if (status == EXIT_STATUS_OK)
+        status = run_server_program(server, sizeof(server));
+    if (status != EXIT_STATUS_OK)
+        return status;
+    if (!knob_given(knobs, "secret_file")) {
+        int code = secret_new(&plan.secret);
+        if (code < 0)
+            return run_fail(exit_status_of(code), code);
+    }
+    status = crew_run(&plan);
+    if (plan.secret >= 0)
+        close(plan.secret);
+    return status;
+}
+
+/* run_read -- the launcher's arguments up to the `--`, then start. */
+static int run_read(struct stepgate_options *flags, struct stepgate_options *options, int argc, char **argv,
+                    char **program)
+{
+    unsigned servers = 1;
+    int original_argc = argc;
+    char **copy = calloc((size_t)argc + 1, sizeof(*copy));
+    int status = EXIT_STATUS_OK;
+
+    if (copy == NULL)
+        return run_error(EXIT_STATUS_PERMANENT, "no memory for the arguments");
+    memcpy(copy, argv, (size_t)argc * sizeof(*copy));
+    int code = stepgate_options_from_args(flags, &original_argc, copy);
+    free(copy);
+    if (code >= 0)
+        code = stepgate_options_from_env(options);
+    if (code >= 0)
+        code = stepgate_options_from_args(options, &argc, argv);
+    if (code < 0)
+        return run_fail(code == -STEPGATE_ENOMEM ? EXIT_STATUS_PERMANENT : EXIT_STATUS_USAGE, code);
+    status = run_check(stepgate_options_knobs(flags));
+    if (status == EXIT_STATUS_OK)
+        status = run_servers(argc, argv, &servers);
+    if (status == EXIT_STATUS_OK)
+        status = run_start(stepgate_options_knobs(options), servers, program);
+    return status;
+}
+
+/* main -- see run_help. */
+int main(int argc, char **argv)
+{
+    struct stepgate_options *flags = NULL, *options = NULL;
+    int end = 1;
+
+    for (; end < argc && strcmp(argv[end], "--") != 0; end++)
+        if (strcmp(argv[end], "--help") == 0 || strcmp(argv[end], "-h") == 0) {
+            run_help();
+            return EXIT_STATUS_OK;
+        }
+    if (end + 1 >= argc)
+        return run_error(EXIT_STATUS_USAGE,
+                         "no program is given: put `-- PROGRAM ARGS...` at the end; --help says more");
+    argv[end] = NULL;
+    int code = stepgate_options_new(&flags);
+    if (code >= 0)
+        code = stepgate_options_new(&options);
+    int status =
+        code < 0 ? run_fail(exit_status_of(code), code) : run_read(flags, options, end, argv, argv + end + 1);
+    stepgate_options_delete(&options);
+    stepgate_options_delete(&flags);
+    return status;
+}
