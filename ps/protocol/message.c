@@ -94,8 +94,10 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
         bytes_put_f64(&w, m->weight);
         break;
     case MESSAGE_COMPLETE:
+    case MESSAGE_APPLIED:
         bytes_put_u32(&w, m->model);
         bytes_put_u64(&w, m->step);
+        bytes_put_u32(&w, m->slot_kind);
         break;
     case MESSAGE_COMMIT:
         bytes_put_u32(&w, m->model);
@@ -109,11 +111,6 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
         bytes_put_u64(&w, m->step);
         bytes_put_u32(&w, m->verdict);
         bytes_put_u64(&w, m->verdict_step);
-        break;
-    case MESSAGE_APPLIED:
-        bytes_put_u32(&w, m->model);
-        bytes_put_u64(&w, m->step);
-        bytes_put_u32(&w, m->slot_kind);
         break;
     case MESSAGE_BARRIER:
     case MESSAGE_BARRIER_OVER:
@@ -183,8 +180,10 @@ static void message_unpack_body(struct bytes_reader *r, struct message *m)
         m->weight = bytes_get_f64(r);
         break;
     case MESSAGE_COMPLETE:
+    case MESSAGE_APPLIED:
         m->model = bytes_get_u32(r);
         m->step = bytes_get_u64(r);
+        m->slot_kind = bytes_get_u32(r);
         break;
     case MESSAGE_COMMIT:
         m->model = bytes_get_u32(r);
@@ -198,11 +197,6 @@ static void message_unpack_body(struct bytes_reader *r, struct message *m)
         m->step = bytes_get_u64(r);
         m->verdict = bytes_get_u32(r);
         m->verdict_step = bytes_get_u64(r);
-        break;
-    case MESSAGE_APPLIED:
-        m->model = bytes_get_u32(r);
-        m->step = bytes_get_u64(r);
-        m->slot_kind = bytes_get_u32(r);
         break;
     case MESSAGE_BARRIER:
     case MESSAGE_BARRIER_OVER:

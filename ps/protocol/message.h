@@ -22,7 +22,7 @@ enum message_kind {
     MESSAGE_MODEL_OK = 7,   /* shard -> worker: model, step, descriptor (slots, exported on this control endpoint), arena_offset, header_offset */
     MESSAGE_PARAMETERS = 8, /* lane 0 -> worker, on its pull endpoint: model, descriptor, arena_offset (parity 0), header_offset (parity 1) */
     MESSAGE_SEAL = 9,       /* worker -> every shard: model, step, attempt, weight (0: counts for nothing) */
-    MESSAGE_COMPLETE = 10,  /* shard -> leader: model, step: every contribution is complete here, and the step before is applied */
+    MESSAGE_COMPLETE = 10,  /* shard -> leader: model, step, slot kind: every contribution is complete here, and the step before is applied */
     MESSAGE_COMMIT = 11,    /* leader -> shard: model, step, slot kind, rate (f32 bits), momentum (f32 bits). Idempotent by step */
     MESSAGE_TOKEN = 12,     /* leader -> worker: model, step (the new one), verdict, verdict_step */
     MESSAGE_APPLIED = 13,   /* shard -> leader: model, step (the one that was committed), slot kind */

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mailbox -- letters between the shard's thread and a lane's, on the control path only: a mutex guards it. */
+#ifndef PS_LANE_MAILBOX_H
+#define PS_LANE_MAILBOX_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "stepgate/transport.h"
+
+enum letter_kind {
+    LETTER_ACCEPT = 1, /* to the lane: request, hello, purpose, rank, fabric, domain */
+    LETTER_BOARD = 2,  /* to the lane: board */
+    LETTER_GRANT = 3,  /* to lane 0: tell `rank` the parameters of board: region, offsets */
+    LETTER_LOST = 4,   /* to the shard: rank, error; code 0: the lane's links of that rank ended in order */
+    LETTER_UP = 5      /* to the shard: rank, purpose: a link of that rank is up */
+};
+
+struct board;
+
+struct letter {
+    int kind;
+    struct letter *next;
+    uint32_t rank, lane, fabric;
+    uint8_t purpose;
+    struct stepgate_request *request;
+    uint8_t hello[STEPGATE_HELLO_BYTES];
+    struct stepgate_domain *domain;
+    struct board *board;
+    struct stepgate_region *region;
+    uint64_t offsets[2];
+    struct stepgate_error error;
+};
+
+struct mailbox {
+    pthread_mutex_t lock;
+    struct letter *first, *last;
+    _Atomic uint32_t count; /* a hint: release after a letter was put, acquire before one is looked for */
+};
+
+void mailbox_init(struct mailbox *mailbox);
+/* mailbox_clear -- refuses requests nobody took, frees the rest. */
+void mailbox_clear(struct mailbox *mailbox);
+/* mailbox_put -- a copy of the letter. Errors: ENOMEM. */
+int mailbox_put(struct mailbox *mailbox, const struct letter *letter);
+/* mailbox_take -- 1 and the oldest letter, or 0. */
+int mailbox_take(struct mailbox *mailbox, struct letter *out);
+
+#endif

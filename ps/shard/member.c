@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* member -- who is in the job: connections, checks, messages of workers, departures, losses. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ps/shard/inside.h"
+#include "transport/base/clock.h"
+#include "transport/base/error.h"
+
+#define MEMBER_REPORT_MS 5000
+#define MEMBER_LAST_WORDS_MS 1000 /* how long a failed job's last messages may take */
+
+/* shard_send -- to a worker. */
+void shard_send(struct shard *shard, uint32_t rank, const struct message *message, uint64_t now)
+{
+    struct shard_member *member = &shard->members[rank];
+
+    if (!member->up || member->left)
+        return;
+    if (link_send(&member->control, message, now) == -STEPGATE_ENOMEM)
+        shard_abort(shard, now);
+}
+
+/* shard_abort -- everyone is told, then this shard ends. */
+void shard_abort(struct shard *shard, uint64_t now)
+{
+    struct message abort = {.kind = MESSAGE_ABORT};
+
+    if (shard->failed)
+        return;
+    error_save(&shard->failure);
+    shard->failed = true;
+    shard->ending = true;
+    shard->end_deadline = now + MEMBER_LAST_WORDS_MS * CLOCK_MS;
+    shard->attend_at = now;
+    abort.error = shard->failure;
+    for (uint32_t w = 0; w < shard->config.workers; w++)
+        if (shard->members[w].up && !shard->members[w].left && !shard->members[w].lost)
+            link_send(&shard->members[w].control, &abort, now);
+    for (uint32_t s = 1; shard->config.number == 0 && s < shard->config.shards; s++)
+        if (shard->peers[s].up)
+            link_send(&shard->peers[s].link, &abort, now);
+    if (shard->config.number != 0 && shard->leader_up)
+        link_send(&shard->leader, &abort, now);
+}
+
+/* shard_stop -- somebody ends this ps: the job cannot go on without it. */
+void shard_stop(struct shard *shard, uint64_t now)
+{
+    if (shard->ending)
+        return;
+    error_set(STEPGATE_ELOST, 0, "start the job again", "ps %u was stopped", shard->config.number);
+    error_peer(STEPGATE_ROLE_PS, (int)shard->config.number, shard->address, "");
+    shard_abort(shard, now);
+}
+
+/* shard_refuse -- answers a request with a reason. */
+static void shard_refuse(struct shard *shard, struct stepgate_request *request, int reason)
+{
+    uint8_t refusal[STEPGATE_HELLO_BYTES];
+
+    hello_refusal(shard->hello.job, reason, refusal);
+    request->transport->request_refuse(request, refusal, sizeof(refusal));
+}
+
+/* shard_accept_worker -- a control connection. */
+static int shard_accept_worker(struct shard *shard, unsigned fabric, struct stepgate_request *request,
+                               const struct stepgate_event *event, const struct hello *theirs, uint64_t now)
+{
+    if (theirs->rank >= shard->config.workers)
+        return STEPGATE_ERANK;
+    struct shard_member *member = &shard->members[theirs->rank];
+    if (member->up || member->left || member->lost || member->control.state == LINK_CONNECTING ||
+        member->control.state == LINK_PROVING)
+        return STEPGATE_ERANK;
+    struct stepgate_fabric *in = shard->config.fabrics[fabric].fabric;
+    link_close(&member->control);
+    if (member->domain != NULL)
+        member->domain->transport->domain_delete(&member->domain);
+    if (in->transport->domain_new(in, &member->domain) != 0)
+        return STEPGATE_ENOMEM;
+    member->fabric = fabric;
+    link_init(&member->control, shard->config.secret, shard->config.liveness_ms);
+    struct hello hello = shard->hello;
+    hello.purpose = HELLO_CONTROL;
+    if (link_accept(&member->control, request, shard->config.fabrics[fabric].queue, member->domain, &hello, event->data,
+                    event->length, now) != 0) {
+        char text[512];
+        struct stepgate_error error;
+        error_save(&error);
+        snprintf(text, sizeof(text), "%s", error.text);
+        log_line(&shard->config.log, LOG_WARN, "worker %u could not be accepted: %s", theirs->rank, text);
+        link_close(&member->control);
+    }
+    return 0;
+}
+
+/* shard_accept_lane -- a push or pull connection of a worker whose control connection is up: the lane's thread takes it. */
+static int shard_accept_lane(struct shard *shard, unsigned fabric, struct stepgate_request *request,
+                             const struct stepgate_event *event, const struct hello *theirs)
+{
+    if (theirs->rank >= shard->config.workers || theirs->lane >= shard->config.lanes)
+        return STEPGATE_ERANK;
+    const struct shard_member *member = &shard->members[theirs->rank];
+    if (!member->up || member->left || member->control.theirs.incarnation != theirs->incarnation ||
+        member->fabric != fabric)
+        return STEPGATE_EBUSY;
+    struct letter letter = {.kind = LETTER_ACCEPT, .rank = theirs->rank, .lane = theirs->lane, .fabric = fabric,
+                            .purpose = theirs->purpose, .request = request,
+                            .domain = theirs->purpose == HELLO_PUSH ? member->domain : shard->shared[fabric]};
+    memcpy(letter.hello, event->data, sizeof(letter.hello));
+    if (mailbox_put(lane_mailbox(shard->config.lane_list[theirs->lane]), &letter) != 0)
+        return STEPGATE_ENOMEM;
+    if (shard->config.wake_lane != NULL)
+        shard->config.wake_lane(shard->config.wake_context, theirs->lane);
+    return 0;
+}
+
+/* shard_accept_peer -- another shard, on the leader. */
+static int shard_accept_peer(struct shard *shard, unsigned fabric, struct stepgate_request *request,
+                             const struct stepgate_event *event, const struct hello *theirs, uint64_t now)
+{
+    if (shard->config.number != 0 || theirs->rank == 0 || theirs->rank >= shard->config.shards)
+        return STEPGATE_ERANK;
+    struct shard_peer *peer = &shard->peers[theirs->rank];
+    if (peer->up || peer->link.state == LINK_CONNECTING || peer->link.state == LINK_PROVING)
+        return STEPGATE_ERANK;
+    link_close(&peer->link);
+    link_init(&peer->link, shard->config.secret, shard->config.liveness_ms);
+    struct hello hello = shard->hello;
+    hello.purpose = HELLO_SHARD;
+    if (link_accept(&peer->link, request, shard->config.fabrics[fabric].queue, shard->shared[fabric], &hello, event->data,
+                    event->length, now) != 0)
+        link_close(&peer->link);
+    return 0;
+}
+
+/* shard_request -- somebody wants to connect: who is it, and may it? */
+void shard_request(struct shard *shard, unsigned fabric, const struct stepgate_event *event, uint64_t now)
+{
+    struct hello theirs;
+    int status = hello_unpack(event->data, event->length, &theirs);
+    int reason = STEPGATE_EPROTOCOL;
+
+    if (status == 0)
+        status = hello_check(&shard->hello, &theirs);
+    if (status != 0) {
+        struct stepgate_error error;
+        error_save(&error);
+        log_line(&shard->config.log, LOG_WARN, "a connection was refused: %s", error.text);
+        shard_refuse(shard, event->request, status);
+        return;
+    }
+    if (shard->ending)
+        reason = STEPGATE_EENDED;
+    else if (theirs.role == STEPGATE_ROLE_WORKER && theirs.purpose == HELLO_CONTROL)
+        reason = shard_accept_worker(shard, fabric, event->request, event, &theirs, now);
+    else if (theirs.role == STEPGATE_ROLE_WORKER && (theirs.purpose == HELLO_PUSH || theirs.purpose == HELLO_PULL))
+        reason = shard_accept_lane(shard, fabric, event->request, event, &theirs);
+    else if (theirs.role == STEPGATE_ROLE_PS && theirs.purpose == HELLO_SHARD)
+        reason = shard_accept_peer(shard, fabric, event->request, event, &theirs, now);
+    if (reason == 0)
+        return;
+    if (reason == STEPGATE_ERANK)
+        log_line(&shard->config.log, LOG_WARN, "%s %u was refused: its rank is taken or out of range",
+                 theirs.role == STEPGATE_ROLE_PS ? "ps" : "worker", theirs.rank);
+    shard_refuse(shard, event->request, reason);
+}
+
+/* shard_member_message -- what a worker says on its control connection. */
+void shard_member_message(struct shard *shard, uint32_t rank, const struct message *m, uint64_t now)
+{
+    struct shard_member *member = &shard->members[rank];
+    const struct message left = {.kind = MESSAGE_LEFT};
+
+    if (shard->failed || member->left)
+        return;
+    switch (m->kind) {
+    case MESSAGE_MODEL_PART:
+        shard_model_part(shard, rank, m, now);
+        return;
+    case MESSAGE_MODEL_CHECK:
+        shard_model_check(shard, rank, m, now);
+        return;
+    case MESSAGE_SEAL:
+        shard_seal(shard, rank, m, now);
+        return;
+    case MESSAGE_BARRIER:
+        if (shard->config.number != 0)
+            break;
+        if (m->step > member->barrier)
+            member->barrier = m->step;
+        leader_barrier(shard, now);
+        return;
+    case MESSAGE_LEAVE:
+        link_send(&member->control, &left, now);
+        link_progress(&member->control, now);
+        member->left = true;
+        for (uint32_t i = 0; i < SLOT_MODELS_MAX; i++)
+            if (shard->models[i] != NULL)
+                shard->models[i]->look = true;
+        if (shard->config.number == 0)
+            leader_barrier(shard, now);
+        return;
+    case MESSAGE_ABORT:
+        error_restore(&m->error);
+        shard_abort(shard, now);
+        return;
+    default:
+        break;
+    }
+    error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere", "worker %u sent a %s to ps %u", rank,
+              message_name(m->kind), shard->config.number);
+    shard_abort(shard, now);
+}
+
+/* shard_member_down -- a worker is gone: in order, before it was one of us, or lost. */
+void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate_error *why, uint64_t now)
+{
+    struct shard_member *member = &shard->members[rank];
+
+    if (!member->up || member->left || member->lost)
+        return;
+    member->lost = true;
+    if (shard->ending)
+        return;
+    uint64_t step = shard->models[0] != NULL ? shard->models[0]->step : UINT64_MAX;
+    char at[48] = "";
+    if (step != UINT64_MAX)
+        snprintf(at, sizeof(at), " in step %llu", (unsigned long long)step);
+    error_set(why->code == STEPGATE_EPROTOCOL ? STEPGATE_EPROTOCOL : STEPGATE_ELOST, 0,
+              "look at that worker's output and host, then start the job again", "worker %u is lost%s: %s", rank, at,
+              why->text);
+    error_peer(STEPGATE_ROLE_WORKER, (int)rank, "",
+               member->control.endpoint != NULL ? member->control.endpoint->transport->name : "");
+    error_step(step, why->waited_ms);
+    shard_abort(shard, now);
+}
+
+/* shard_missing -- words the workers and shards that have not come; returns how many workers have. */
+static uint32_t shard_missing(const struct shard *shard, char *text, size_t size)
+{
+    uint32_t there = 0;
+    size_t used = 0;
+
+    text[0] = 0;
+    for (uint32_t w = 0; w < shard->config.workers; w++) {
+        if (shard->members[w].up) {
+            there++;
+            continue;
+        }
+        int n = snprintf(text + used, size - used, "%sworker %u", used > 0 ? ", " : "", w);
+        if (n > 0 && (size_t)n < size - used)
+            used += (size_t)n;
+    }
+    for (uint32_t s = 1; shard->config.number == 0 && s < shard->config.shards; s++)
+        if (!shard->peers[s].up) {
+            int n = snprintf(text + used, size - used, "%sps %u", used > 0 ? ", " : "", s);
+            if (n > 0 && (size_t)n < size - used)
+                used += (size_t)n;
+        }
+    if (shard->config.number != 0 && !shard->leader_up)
+        snprintf(text + used, size - used, "%sps 0 (%s)", used > 0 ? ", " : "", shard->leader_address);
+    return there;
+}
+
+/* shard_watch_gathering -- reports who is missing, and gives up at the deadline. */
+void shard_watch_gathering(struct shard *shard, uint64_t now)
+{
+    char missing[320];
+
+    if (shard->gathered || shard->ending)
+        return;
+    uint32_t there = shard_missing(shard, missing, sizeof(missing));
+    shard->stats.connected = there;
+    if (missing[0] == 0) {
+        shard->gathered = true;
+        log_line(&shard->config.log, LOG_INFO, "%u of %u workers connected", there, shard->config.workers);
+        return;
+    }
+    /* the leader speaks first; the others would say the same */
+    uint64_t deadline = shard->join_deadline;
+    if (deadline != CLOCK_NEVER && shard->config.number != 0)
+        deadline += 300 * CLOCK_MS;
+    if (now >= deadline) {
+        error_set(STEPGATE_EJOIN, 0, "start what is missing; join_timeout sets how long to wait",
+                  "%u of %u workers connected after %llu ms, missing: %s", there, shard->config.workers,
+                  (unsigned long long)((now - shard->started) / CLOCK_MS), missing);
+        error_step(UINT64_MAX, (int64_t)((now - shard->started) / CLOCK_MS));
+        shard_abort(shard, now);
+    } else if (now >= shard->join_report_at) {
+        log_line(&shard->config.log, LOG_INFO, "%u of %u workers connected, missing: %s", there, shard->config.workers,
+                 missing);
+        shard->join_report_at = now + MEMBER_REPORT_MS * CLOCK_MS;
+    }
+}
+
+/* shard_watch_leaving -- the job is over when every worker has left, and every shard has said so. */
+void shard_watch_leaving(struct shard *shard, uint64_t now)
+{
+    const struct message done = {.kind = MESSAGE_SHARD_DONE};
+
+    if (shard->ending)
+        return;
+    for (uint32_t w = 0; w < shard->config.workers; w++)
+        if (!shard->members[w].left)
+            return;
+    if (shard->config.number != 0) {
+        if (!shard->done_sent)
+            link_send(&shard->leader, &done, now);
+        shard->done_sent = true;
+    } else {
+        for (uint32_t s = 1; s < shard->config.shards; s++)
+            if (!shard->peers[s].done)
+                return;
+        for (uint32_t s = 1; s < shard->config.shards; s++)
+            link_send(&shard->peers[s].link, &done, now);
+    }
+    shard->ending = true;
+    shard->attend_at = now;
+    shard->end_deadline = clock_after(now, shard->config.close_timeout_ms > 0 ? shard->config.close_timeout_ms : 5000);
+}

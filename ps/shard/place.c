@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* place -- how a model comes in, is checked against every worker's, and gets its memory. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "ps/shard/inside.h"
+#include "transport/base/clock.h"
+#include "transport/base/error.h"
+
+#define PLACE_MODEL_BYTES_MAX (UINT64_C(1) << 30) /* of a model's description */
+#define PLACE_PAGE UINT64_C(4096)
+
+/* shard_model_get -- the model of that number, made when it is first spoken of. */
+static struct shard_model *shard_model_get(struct shard *shard, uint32_t number, uint64_t now)
+{
+    struct shard_model *model = shard->models[number];
+
+    if (model != NULL)
+        return model;
+    model = calloc(1, sizeof(*model));
+    if (model != NULL)
+        model->shares = calloc(shard->config.workers, sizeof(*model->shares));
+    if (model == NULL || model->shares == NULL ||
+        (shard->config.number == 0 && shard->leads[number] == NULL && leader_model_new(shard, number) != 0)) {
+        if (model != NULL)
+            free(model->shares);
+        free(model);
+        error_set(STEPGATE_ENOMEM, 0, "", "no memory for model %u", number);
+        shard_abort(shard, now);
+        return NULL;
+    }
+    model->shard = shard;
+    model->number = number;
+    model->report_at = CLOCK_NEVER;
+    shard->models[number] = model;
+    return model;
+}
+
+/* shard_model_delete -- frees, sets NULL; lanes are gone by then. */
+void shard_model_delete(struct shard_model **out)
+{
+    struct shard_model *model = *out;
+
+    if (model == NULL)
+        return;
+    for (uint32_t w = 0; w < model->shard->config.workers; w++) {
+        struct shard_share *share = &model->shares[w];
+        if (share->region != NULL)
+            share->region->transport->region_delete(&share->region);
+        free(share->parts);
+    }
+    /* the first fabric's region owns the memory that the other one has registered */
+    for (int f = LANE_FABRICS_MAX - 1; f >= 0; f--)
+        if (model->parameters[f] != NULL)
+            model->parameters[f]->transport->region_delete(&model->parameters[f]);
+    if (model->board.state != NULL)
+        munmap(model->board.state - slot_skew(3), model->state_bytes);
+    free(model->board.slots);
+    free(model->board.order.ranks);
+    free(model->board.order.weights);
+    free(model->board.applied);
+    free(model->board.arrived);
+    free(model->shares);
+    plan_delete(&model->plan);
+    model_delete(&model->model);
+    free(model);
+    *out = NULL;
+}
+
+/* shard_model_part -- a piece of a model's description. */
+void shard_model_part(struct shard *shard, uint32_t rank, const struct message *m, uint64_t now)
+{
+    struct shard_model *model = shard_model_get(shard, m->model, now);
+
+    if (model == NULL)
+        return;
+    struct shard_share *share = &model->shares[rank];
+    if (share->parts == NULL && m->total > 0 && m->total <= PLACE_MODEL_BYTES_MAX) {
+        share->parts = malloc(m->total);
+        share->parts_total = m->total;
+        share->parts_there = 0;
+    }
+    if (share->parts == NULL || m->total != share->parts_total || m->offset != share->parts_there || m->length == 0 ||
+        m->length > share->parts_total - share->parts_there || share->told) {
+        error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
+                  "worker %u sent a part of model %u that does not fit", rank, m->model);
+        shard_abort(shard, now);
+        return;
+    }
+    memcpy(share->parts + share->parts_there, m->part, m->length);
+    share->parts_there += m->length;
+    if (rank == 0 || !share->asked || share->parts_there < share->parts_total)
+        return;
+    struct model *other;
+    char difference[320] = "in a way that cannot be told";
+    if (model_unpack(share->parts, share->parts_total, &other) == 0) {
+        model_difference(model->model, other, difference, sizeof(difference));
+        model_delete(&other);
+    }
+    error_set(STEPGATE_EMISMATCH, 0, "declare the same model in every worker",
+              "the model of worker %u differs: %s", rank, difference);
+    error_peer(STEPGATE_ROLE_WORKER, (int)rank, "", "");
+    shard_abort(shard, now);
+}
+
+/* place_formula -- the memory that the model takes here, said before it is taken, and refused when it is not there. */
+static int place_formula(struct shard_model *model)
+{
+    struct shard *shard = model->shard;
+    uint64_t arena = model->plan->shard[shard->config.number].arena_bytes;
+    unsigned state = model_optimizer_slots(model->model);
+    uint64_t total = arena * (2u + state + shard->config.workers);
+    uint64_t registered = arena * (2u + shard->config.workers);
+
+    log_line(&shard->config.log, LOG_INFO,
+             "model %s: memory (2 parameters + %u optimizer slots + 1 x %u workers' gradients) x %llu bytes = %llu bytes "
+             "(%.1f MiB), %llu of them registered",
+             model->model->name, state, shard->config.workers, (unsigned long long)arena, (unsigned long long)total,
+             (double)total / 1048576.0, (unsigned long long)registered);
+    uint64_t there = shard->config.memory_available != NULL ? shard->config.memory_available() : UINT64_MAX;
+    if (total > there)
+        return error_set(STEPGATE_ELIMIT, 0, "use more ps on more hosts, or free memory",
+                         "model %s needs %llu MiB on ps %u, %llu MiB are available", model->model->name,
+                         (unsigned long long)(total >> 20), shard->config.number, (unsigned long long)(there >> 20));
+    shard->stats.memory_promised += total;
+    shard->stats.memory_registered += registered;
+    return 0;
+}
+
+/* place_parameters -- both parities in one region per fabric, over the same memory. */
+static int place_parameters(struct shard_model *model)
+{
+    struct shard *shard = model->shard;
+    uint64_t arena = model->plan->shard[shard->config.number].arena_bytes;
+    uint64_t half = (arena + 2 * PLACE_PAGE - 1) / PLACE_PAGE * PLACE_PAGE;
+    struct stepgate_region_options options = {.size = sizeof(options), .access = STEPGATE_ACCESS_READ, .length = 2 * half};
+
+    model->parity_offset[0] = slot_skew(1);
+    model->parity_offset[1] = half + slot_skew(2);
+    for (unsigned f = 0; f < LANE_FABRICS_MAX && shard->config.fabrics[f].fabric != NULL; f++) {
+        const struct stepgate_transport_v1 *transport = shard->config.fabrics[f].fabric->transport;
+        int status = transport->region_new(shard->shared[f], &options, &model->parameters[f]);
+        if (status != 0)
+            return status;
+        options.address = model->parameters[0]->address;
+    }
+    for (int p = 0; p < 2; p++)
+        model->board.parameters[p] = (uint8_t *)model->parameters[0]->address + model->parity_offset[p];
+    return 0;
+}
+
+/* place_state -- optimizer arenas: private memory, zeroed. */
+static int place_state(struct shard_model *model)
+{
+    uint64_t arena = model->plan->shard[model->shard->config.number].arena_bytes;
+
+    if (model_optimizer_slots(model->model) == 0)
+        return 0;
+    model->state_bytes = arena + PLACE_PAGE;
+    uint8_t *memory =
+        mmap(NULL, model->state_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return error_set(STEPGATE_ENOMEM, 0, "use more ps, or free memory", "no memory for %llu bytes of optimizer slots",
+                         (unsigned long long)model->state_bytes);
+    madvise(memory, model->state_bytes, MADV_HUGEPAGE);
+    memset(memory, 0, model->state_bytes); /* touched before the first step */
+    model->board.state = memory + slot_skew(3);
+    return 0;
+}
+
+/* place_board -- what the lanes are given. */
+static int place_board(struct shard_model *model)
+{
+    struct shard *shard = model->shard;
+    struct board *board = &model->board;
+    const struct plan_shard *plan = &model->plan->shard[shard->config.number];
+
+    board->model = model->number;
+    board->workers = shard->config.workers;
+    board->lanes = shard->config.lanes;
+    board->plan = plan;
+    board->optimizer = model->model->optimizer;
+    board->slots = calloc(board->workers, sizeof(*board->slots));
+    board->order.ranks = calloc(board->workers, sizeof(*board->order.ranks));
+    board->order.weights = calloc(board->workers, sizeof(*board->order.weights));
+    board->applied = calloc(board->lanes, sizeof(*board->applied));
+    board->arrived = calloc((size_t)board->lanes * board->workers, sizeof(*board->arrived));
+    if (board->slots == NULL || board->order.ranks == NULL || board->order.weights == NULL || board->applied == NULL ||
+        board->arrived == NULL)
+        return error_set(STEPGATE_ENOMEM, 0, "", "no memory for the board of model %s", model->model->name);
+    for (uint32_t l = 0; l < board->lanes; l++) {
+        bool active = false;
+        for (uint32_t g = 0; g < plan->groups; g++)
+            active = active || plan->spans[g][l].end > plan->spans[g][l].begin;
+        board->active_lanes += active;
+    }
+    return 0;
+}
+
+/* place_slot -- a worker's gradient memory, in its own domain. */
+static int place_slot(struct shard_model *model, uint32_t rank)
+{
+    struct shard *shard = model->shard;
+    struct shard_member *member = &shard->members[rank];
+    struct shard_share *share = &model->shares[rank];
+    uint64_t arena = model->plan->shard[shard->config.number].arena_bytes;
+    uint64_t headers = (uint64_t)shard->config.lanes * PLAN_GROUPS_MAX * sizeof(struct slot_header);
+    const struct stepgate_region_options options = {.size = sizeof(options), .access = STEPGATE_ACCESS_WRITE,
+                                                    .length = PLACE_PAGE + arena + headers};
+    int status = member->domain->transport->region_new(member->domain, &options, &share->region);
+
+    if (status != 0)
+        return status;
+    struct board_slot *slot = &model->board.slots[rank];
+    slot->arena = (uint8_t *)share->region->address + slot_skew(rank + 4u);
+    slot->headers = slot->arena + arena;
+    slot->incarnation = member->control.theirs.incarnation;
+    return 0;
+}
+
+/* place_model -- worker 0's description is complete and every worker's check has come: memory for all. */
+static int place_model(struct shard_model *model)
+{
+    struct shard *shard = model->shard;
+    const struct plan_options options = {shard->config.shards, shard->config.lanes, shard->config.group_bytes,
+                                         shard->config.cut_bytes};
+    int status = plan_new(model->model, &options, &model->plan);
+
+    if (status == 0)
+        status = place_formula(model);
+    if (status == 0)
+        status = place_board(model);
+    if (status == 0)
+        status = place_parameters(model);
+    if (status == 0)
+        status = place_state(model);
+    for (uint32_t w = 0; status == 0 && w < shard->config.workers; w++)
+        status = place_slot(model, w);
+    return status;
+}
+
+/* place_tell -- lanes first, then workers: their slots on the control connection, the parameters on lane 0's pull connection. */
+static int place_tell(struct shard_model *model, uint64_t now)
+{
+    struct shard *shard = model->shard;
+    const struct letter board = {.kind = LETTER_BOARD, .board = &model->board};
+    int status = 0;
+
+    for (uint32_t l = 0; status == 0 && l < shard->config.lanes; l++)
+        status = mailbox_put(lane_mailbox(shard->config.lane_list[l]), &board);
+    for (uint32_t w = 0; status == 0 && w < shard->config.workers; w++) {
+        struct letter grant = {.kind = LETTER_GRANT, .rank = w, .board = &model->board,
+                               .region = model->parameters[shard->members[w].fabric],
+                               .offsets = {model->parity_offset[0], model->parity_offset[1]}};
+        status = mailbox_put(lane_mailbox(shard->config.lane_list[0]), &grant);
+    }
+    for (uint32_t l = 0; shard->config.wake_lane != NULL && l < shard->config.lanes; l++)
+        shard->config.wake_lane(shard->config.wake_context, l);
+    (void)now;
+    return status;
+}
+
+/* place_grant -- tells one worker where its slots are; false when the endpoint does not take it yet. */
+static bool place_grant(struct shard_model *model, uint32_t rank, uint64_t now)
+{
+    struct shard *shard = model->shard;
+    struct shard_share *share = &model->shares[rank];
+    struct stepgate_endpoint *endpoint = shard->members[rank].control.endpoint;
+    struct message ok = {.kind = MESSAGE_MODEL_OK, .model = model->number, .step = model->step};
+    const struct board_slot *slot = &model->board.slots[rank];
+
+    ok.arena_offset = (uint64_t)(slot->arena - (uint8_t *)share->region->address);
+    ok.header_offset = (uint64_t)(slot->headers - (const uint8_t *)share->region->address);
+    int status = endpoint->transport->endpoint_export(endpoint, share->region, STEPGATE_ACCESS_WRITE, &ok.descriptor);
+    if (status == -STEPGATE_EAGAIN || status == -STEPGATE_EPEER)
+        return false;
+    if (status != 0) {
+        shard_abort(shard, now);
+        return false;
+    }
+    share->told = true;
+    shard_send(shard, rank, &ok, now);
+    return true;
+}
+
+/* place_unpack -- worker 0's description. */
+static int place_unpack(struct shard_model *model)
+{
+    struct shard_share *first = &model->shares[0];
+    int status;
+
+    if (first->parts == NULL || first->parts_there != first->parts_total)
+        return error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
+                         "worker 0 checks model %u before it has sent it", model->number);
+    status = model_unpack(first->parts, first->parts_total, &model->model);
+    if (status == 0)
+        status = model_fingerprint(model->model, model->fingerprint);
+    free(first->parts);
+    first->parts = NULL;
+    return status;
+}
+
+/* shard_model_check -- a worker says what its model looks like. The model is placed when all have. */
+void shard_model_check(struct shard *shard, uint32_t rank, const struct message *m, uint64_t now)
+{
+    struct shard_model *model = shard_model_get(shard, m->model, now);
+    int status = 0;
+
+    if (model == NULL)
+        return;
+    struct shard_share *share = &model->shares[rank];
+    if (share->checked) {
+        error_set(STEPGATE_EPROTOCOL, 0, "", "worker %u checks model %u twice", rank, m->model);
+        shard_abort(shard, now);
+        return;
+    }
+    share->checked = true;
+    memcpy(share->fingerprint, m->fingerprint, sizeof(share->fingerprint));
+    if (rank == 0)
+        status = place_unpack(model);
+    if (status == 0 && model->model != NULL) {
+        const struct message ask = {.kind = MESSAGE_MODEL_ASK, .model = model->number};
+        bool all = true;
+        for (uint32_t w = 0; w < shard->config.workers; w++) {
+            struct shard_share *other = &model->shares[w];
+            other->matched = other->checked && memcmp(other->fingerprint, model->fingerprint, sizeof(model->fingerprint)) == 0;
+            all = all && other->matched;
+            if (other->checked && !other->matched && !other->asked) {
+                other->asked = true;
+                shard_send(shard, w, &ask, now);
+            }
+        }
+        if (all && model->phase == PHASE_DECLARED) {
+            status = place_model(model);
+            if (status == 0)
+                status = place_tell(model, now);
+            if (status == 0) {
+                model->phase = PHASE_INITIAL;
+                model->look = true;
+                for (uint32_t w = 0; w < shard->config.workers && !shard->failed; w++)
+                    place_grant(model, w, now);
+            }
+        }
+    }
+    if (status != 0)
+        shard_abort(shard, now);
+}
+
+/* shard_place_retry -- grants that an endpoint did not take. */
+void shard_place_retry(struct shard_model *model, uint64_t now)
+{
+    for (uint32_t w = 0; model->phase == PHASE_INITIAL && w < model->shard->config.workers && !model->shard->failed; w++)
+        if (!model->shares[w].told && model->shard->members[w].control.state == LINK_UP && place_grant(model, w, now))
+            model->look = true;
+}

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ps/shard/shard.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ps/shard/inside.h"
+#include "transport/base/clock.h"
+#include "transport/base/error.h"
+
+#define SHARD_EVENTS 32
+#define SHARD_RETRY_MS 50 /* between attempts to reach the leader; doubled up to 1 s */
+
+/* shard_listen -- on every fabric, with one port. */
+static int shard_listen(struct shard *shard)
+{
+    const char *address = shard->config.listen;
+
+    for (unsigned f = 0; f < LANE_FABRICS_MAX && shard->config.fabrics[f].fabric != NULL; f++) {
+        struct stepgate_fabric *fabric = shard->config.fabrics[f].fabric;
+        int status = fabric->transport->domain_new(fabric, &shard->shared[f]);
+        if (status == 0)
+            status = fabric->transport->listener_new(shard->config.fabrics[f].queue, address, &shard->listeners[f]);
+        if (status == 0)
+            status = fabric->transport->listener_address(shard->listeners[f], shard->address, sizeof(shard->address));
+        if (status != 0)
+            return status;
+        address = shard->address; /* a port that was taken freely on the first is the one on all */
+    }
+    return 0;
+}
+
+/* shard_new -- see shard.h. */
+int shard_new(const struct shard_config *config, uint64_t now, struct shard **out)
+{
+    struct shard *shard = calloc(1, sizeof(*shard));
+    int status;
+
+    if (shard == NULL)
+        return error_set(STEPGATE_ENOMEM, 0, "", "no memory for a shard");
+    shard->config = *config;
+    shard->hello = (struct hello){.version = HELLO_VERSION, .role = STEPGATE_ROLE_PS, .rank = config->number,
+                                  .job = hello_job_hash(config->job), .incarnation = config->incarnation,
+                                  .workers = config->workers, .shards = config->shards};
+    snprintf(shard->leader_address, sizeof(shard->leader_address), "%s", config->leader != NULL ? config->leader : "");
+    shard->started = now;
+    shard->join_deadline = clock_after(now, config->join_timeout_ms > 0 ? config->join_timeout_ms : -1);
+    shard->join_report_at = now + 5000 * CLOCK_MS;
+    shard->end_deadline = CLOCK_NEVER;
+    shard->members = calloc(config->workers, sizeof(*shard->members));
+    shard->peers = calloc(config->shards, sizeof(*shard->peers));
+    if (shard->members == NULL || shard->peers == NULL) {
+        status = error_set(STEPGATE_ENOMEM, 0, "", "no memory for %u members", config->workers + config->shards);
+        goto delete_shard;
+    }
+    for (uint32_t w = 0; w < config->workers; w++) {
+        shard->members[w].control.owner = shard;
+        shard->members[w].control.tag = SHARD_MEMBER + 4 * (int)w;
+        link_init(&shard->members[w].control, config->secret, config->liveness_ms);
+    }
+    for (uint32_t s = 0; s < config->shards; s++) {
+        shard->peers[s].link.owner = shard;
+        shard->peers[s].link.tag = SHARD_PEER + 4 * (int)s;
+        link_init(&shard->peers[s].link, config->secret, config->liveness_ms);
+    }
+    shard->leader.owner = shard;
+    shard->leader.tag = SHARD_LEADER;
+    link_init(&shard->leader, config->secret, config->liveness_ms);
+    status = shard_listen(shard);
+    if (status != 0)
+        goto delete_shard;
+    *out = shard;
+    return 0;
+
+delete_shard:
+    shard_delete(&shard);
+    return status;
+}
+
+/* shard_delete -- links before regions before domains. */
+void shard_delete(struct shard **out)
+{
+    struct shard *shard = *out;
+
+    if (shard == NULL)
+        return;
+    for (unsigned f = 0; f < LANE_FABRICS_MAX; f++)
+        if (shard->listeners[f] != NULL)
+            shard->listeners[f]->transport->listener_delete(&shard->listeners[f]);
+    for (uint32_t w = 0; shard->members != NULL && w < shard->config.workers; w++)
+        link_close(&shard->members[w].control);
+    for (uint32_t s = 0; shard->peers != NULL && s < shard->config.shards; s++)
+        link_close(&shard->peers[s].link);
+    link_close(&shard->leader);
+    for (uint32_t m = 0; m < SLOT_MODELS_MAX; m++) {
+        shard_model_delete(&shard->models[m]);
+        leader_model_delete(&shard->leads[m]);
+    }
+    for (uint32_t w = 0; shard->members != NULL && w < shard->config.workers; w++)
+        if (shard->members[w].domain != NULL)
+            shard->members[w].domain->transport->domain_delete(&shard->members[w].domain);
+    for (unsigned f = 0; f < LANE_FABRICS_MAX; f++)
+        if (shard->shared[f] != NULL)
+            shard->shared[f]->transport->domain_delete(&shard->shared[f]);
+    free(shard->members);
+    free(shard->peers);
+    free(shard);
+    *out = NULL;
+}
+
+/* shard_address -- with the real port. */
+const char *shard_address(const struct shard *shard)
+{
+    return shard->address;
+}
+
+/* shard_member_up -- a worker has proved itself: it is told how this shard is made. */
+static void shard_member_up(struct shard *shard, uint32_t rank, uint64_t now)
+{
+    const struct message welcome = {.kind = MESSAGE_WELCOME, .shard = shard->config.number, .shards = shard->config.shards,
+                                    .workers = shard->config.workers, .lanes = shard->config.lanes,
+                                    .group_bytes = shard->config.group_bytes, .cut_bytes = shard->config.cut_bytes};
+
+    shard->members[rank].up = true;
+    shard->members[rank].up_since = now;
+    shard_send(shard, rank, &welcome, now);
+}
+
+/* shard_lost_ps -- another ps is gone. */
+static void shard_lost_ps(struct shard *shard, uint32_t number, const struct link *link, const char *address, uint64_t now)
+{
+    if (shard->ending)
+        return;
+    struct stepgate_error why = link->error;
+    error_set(STEPGATE_ELOST, 0, "look at that ps's output and host, then start the job again", "ps %u is lost: %s", number,
+              why.text);
+    error_peer(STEPGATE_ROLE_PS, (int)number, address, "");
+    error_step(shard->models[0] != NULL ? shard->models[0]->step : UINT64_MAX, why.waited_ms);
+    shard_abort(shard, now);
+}
+
+/* shard_peer_message -- another shard speaks to the leader, or the leader to this shard. */
+static void shard_peer_message(struct shard *shard, uint32_t from, const struct message *m, uint64_t now)
+{
+    bool leader = shard->config.number == 0;
+
+    switch (m->kind) {
+    case MESSAGE_ABORT:
+        error_restore(&m->error);
+        shard_abort(shard, now);
+        return;
+    case MESSAGE_SHARD_DONE:
+        if (leader)
+            shard->peers[from].done = true;
+        return;
+    case MESSAGE_COMPLETE:
+        if (!leader)
+            break;
+        leader_complete(shard, from, m, now);
+        return;
+    case MESSAGE_APPLIED:
+        if (!leader)
+            break;
+        leader_applied(shard, from, m, now);
+        return;
+    case MESSAGE_COMMIT:
+        if (leader)
+            break;
+        shard_commit(shard, m, now);
+        return;
+    default:
+        break;
+    }
+    error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere", "ps %u sent a %s to ps %u", from,
+              message_name(m->kind), shard->config.number);
+    shard_abort(shard, now);
+}
+
+/* shard_link_down -- what the end of a link means depends on who was behind it. */
+static void shard_link_down(struct shard *shard, struct link *link, uint64_t now)
+{
+    uint32_t number = (uint32_t)link->tag / 4;
+
+    switch (link->tag % 4) {
+    case SHARD_MEMBER:
+        shard_member_down(shard, number, &link->error, now);
+        return;
+    case SHARD_PEER:
+        if (shard->peers[number].up && !shard->peers[number].done)
+            shard_lost_ps(shard, number, link, "", now);
+        return;
+    default:
+        break;
+    }
+    if (shard->leader_up) {
+        shard->leader_up = false;
+        if (!shard->done_sent)
+            shard_lost_ps(shard, 0, link, shard->leader_address, now);
+        return;
+    }
+    int code = link->error.code;
+    if (code == STEPGATE_EWRONGJOB || code == STEPGATE_EVERSION || code == STEPGATE_EMISMATCH || code == STEPGATE_EAUTH ||
+        code == STEPGATE_ERANK || code == STEPGATE_ENODEVICE) {
+        struct stepgate_error why = link->error;
+        error_set(code, why.os_errno, why.remedy, "ps 0 (%s): %s", shard->leader_address, why.text);
+        shard_abort(shard, now);
+        return;
+    }
+    shard->leader_fabric = shard->leader_fabric + 1 < LANE_FABRICS_MAX &&
+                                   shard->config.fabrics[shard->leader_fabric + 1].fabric != NULL
+                               ? shard->leader_fabric + 1
+                               : 0;
+    uint64_t wait = SHARD_RETRY_MS << (shard->leader_attempts < 4 ? shard->leader_attempts : 4);
+    shard->leader_attempts++;
+    shard->leader_retry_at = now + wait * CLOCK_MS;
+}
+
+/* shard_event -- one event of a queue. */
+static void shard_event(struct shard *shard, unsigned fabric, const struct stepgate_event *event, uint64_t now)
+{
+    if (event->kind == STEPGATE_EVENT_REQUEST) {
+        shard_request(shard, fabric, event, now);
+        return;
+    }
+    if (event->kind == STEPGATE_EVENT_DEVICE) {
+        error_set(STEPGATE_EDEVICE, 0, "look at the device (ibv_devinfo) and at the kernel's log",
+                  "the RDMA device of ps %u reports an error", shard->config.number);
+        shard_abort(shard, now);
+        return;
+    }
+    if (event->endpoint == NULL)
+        return;
+    struct link *link = event->endpoint->user;
+    uint32_t number = (uint32_t)link->tag / 4;
+    switch (link_event(link, event, now)) {
+    case LINK_CAME_UP:
+        if (link->tag % 4 == SHARD_MEMBER)
+            shard_member_up(shard, number, now);
+        else if (link->tag % 4 == SHARD_PEER)
+            shard->peers[number].up = true;
+        else
+            shard->leader_up = true;
+        break;
+    case LINK_MESSAGE:
+        if (link->tag % 4 == SHARD_MEMBER)
+            shard_member_message(shard, number, &link->message, now);
+        else
+            shard_peer_message(shard, number, &link->message, now);
+        break;
+    case LINK_WENT_DOWN:
+        shard_link_down(shard, link, now);
+        break;
+    default:
+        break;
+    }
+}
+
+/* shard_attend_link -- timers and outbox of one link; returns when it wants to be looked at again. */
+static uint64_t shard_attend_link(struct shard *shard, struct link *link, uint64_t now)
+{
+    if (link_progress(link, now) == LINK_WENT_DOWN)
+        shard_link_down(shard, link, now);
+    if (link->state == LINK_UP && !link_idle(link))
+        return now + CLOCK_MS / 5;
+    return link_deadline(link);
+}
+
+/* shard_connect_leader -- any start order works: it is tried until join_timeout. */
+static void shard_connect_leader(struct shard *shard, uint64_t now)
+{
+    if (shard->config.number == 0 || shard->leader_up || shard->done_sent || shard->ending || now < shard->leader_retry_at ||
+        shard->leader.state == LINK_CONNECTING || shard->leader.state == LINK_PROVING)
+        return;
+    link_close(&shard->leader);
+    link_init(&shard->leader, shard->config.secret, shard->config.liveness_ms);
+    struct hello hello = shard->hello;
+    hello.purpose = HELLO_SHARD;
+    unsigned f = shard->leader_fabric;
+    if (link_connect(&shard->leader, shard->config.fabrics[f].queue, shard->shared[f], shard->leader_address, &hello, now) != 0)
+        shard_link_down(shard, &shard->leader, now);
+}
+
+/* shard_attend -- all links; done when one is due, not in every round. */
+static void shard_attend(struct shard *shard, uint64_t now)
+{
+    uint64_t next = CLOCK_NEVER;
+
+    for (uint32_t w = 0; w < shard->config.workers; w++) {
+        uint64_t one = shard_attend_link(shard, &shard->members[w].control, now);
+        next = one < next ? one : next;
+    }
+    for (uint32_t s = 1; shard->config.number == 0 && s < shard->config.shards; s++) {
+        uint64_t one = shard_attend_link(shard, &shard->peers[s].link, now);
+        next = one < next ? one : next;
+    }
+    if (shard->config.number != 0) {
+        shard_connect_leader(shard, now);
+        uint64_t one = shard_attend_link(shard, &shard->leader, now);
+        next = one < next ? one : next;
+        if (!shard->leader_up && !shard->ending && shard->leader_retry_at > now && shard->leader_retry_at < next)
+            next = shard->leader_retry_at;
+    }
+    shard->attend_at = next;
+}
+
+/* shard_letters -- what lanes report. */
+static int shard_letters(struct shard *shard, uint64_t now)
+{
+    struct letter letter;
+    int busy = 0;
+
+    while (mailbox_take(shard->config.mailbox, &letter)) {
+        busy = 1;
+        if (letter.kind == LETTER_LOST)
+            shard_member_down(shard, letter.rank, &letter.error, now);
+    }
+    return busy;
+}
+
+/* shard_flushed -- nobody is left who could still be listening to last words. */
+static bool shard_flushed(const struct shard *shard)
+{
+    for (uint32_t w = 0; w < shard->config.workers; w++)
+        if (shard->members[w].control.state == LINK_UP)
+            return false;
+    if (shard->config.number != 0)
+        return shard->leader.state != LINK_UP;
+    for (uint32_t s = 1; shard->failed && s < shard->config.shards; s++)
+        if (shard->peers[s].link.state == LINK_UP)
+            return false;
+    for (uint32_t s = 1; s < shard->config.shards; s++)
+        if (!link_idle(&shard->peers[s].link) && shard->peers[s].link.state == LINK_UP)
+            return false;
+    return true;
+}
+
+/* shard_progress -- see shard.h. */
+int shard_progress(struct shard *shard, uint64_t now)
+{
+    struct stepgate_event events[SHARD_EVENTS];
+    int busy = 0;
+
+    if (shard->finished)
+        return 0;
+    for (unsigned f = 0; f < LANE_FABRICS_MAX && shard->config.fabrics[f].fabric != NULL; f++) {
+        struct stepgate_queue *queue = shard->config.fabrics[f].queue;
+        int n = queue->transport->queue_poll(queue, events, SHARD_EVENTS);
+        for (int i = 0; i < n; i++)
+            shard_event(shard, f, &events[i], now);
+        busy |= n > 0;
+    }
+    busy |= shard_letters(shard, now);
+    for (uint32_t m = 0; m < SLOT_MODELS_MAX && shard->models[m] != NULL && !shard->failed; m++) {
+        if (shard->models[m]->phase == PHASE_INITIAL)
+            shard_place_retry(shard->models[m], now);
+        if (shard->models[m]->phase != PHASE_DECLARED)
+            shard_gate(shard->models[m], now);
+    }
+    if (busy || now >= shard->attend_at)
+        shard_attend(shard, now);
+    shard_watch_gathering(shard, now);
+    shard_watch_leaving(shard, now);
+    if (shard->ending && (now >= shard->end_deadline || shard_flushed(shard)))
+        shard->finished = true;
+    return busy;
+}
+
+/* shard_deadline -- when shard_progress must be called. */
+uint64_t shard_deadline(const struct shard *shard)
+{
+    uint64_t deadline = shard->attend_at;
+
+    if (shard->finished)
+        return CLOCK_NEVER;
+    if (!shard->gathered && !shard->ending) {
+        deadline = shard->join_report_at < deadline ? shard->join_report_at : deadline;
+        uint64_t join = shard->join_deadline;
+        if (join != CLOCK_NEVER && shard->config.number != 0)
+            join += 300 * CLOCK_MS;
+        deadline = join < deadline ? join : deadline;
+    }
+    if (shard->ending && shard->end_deadline < deadline)
+        deadline = shard->end_deadline;
+    for (uint32_t m = 0; m < SLOT_MODELS_MAX && shard->models[m] != NULL; m++)
+        if (shard->models[m]->report_at < deadline)
+            deadline = shard->models[m]->report_at;
+    return deadline;
+}
+
+/* shard_finished -- the job is over here. */
+bool shard_finished(const struct shard *shard, int *status)
+{
+    if (shard->finished && status != NULL)
+        *status = shard->failed ? error_restore(&shard->failure) : 0;
+    return shard->finished;
+}
+
+/* shard_stats -- a copy of the counters. */
+void shard_stats(const struct shard *shard, struct shard_stats *out)
+{
+    *out = shard->stats;
+}
+
+/* shard_parameters -- for tests. */
+const void *shard_parameters(const struct shard *shard, uint32_t number, uint64_t *bytes, uint64_t *step)
+{
+    const struct shard_model *model = number < SLOT_MODELS_MAX ? shard->models[number] : NULL;
+
+    if (model == NULL || model->phase != PHASE_RUNNING)
+        return NULL;
+    *bytes = model->plan->shard[shard->config.number].arena_bytes;
+    *step = model->step;
+    return model->board.parameters[model->step & 1];
+}

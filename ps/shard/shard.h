@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shard -- one ps: its members, the models it holds a part of, and, on shard 0, the leader that decides. A state machine: it is told the
+ * time, posts through the contract, and never blocks, sleeps or reads a clock. It shares boards and mailboxes with its lanes, which may
+ * run in other threads.
+ */
+#ifndef PS_SHARD_SHARD_H
+#define PS_SHARD_SHARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ps/lane/lane.h"
+#include "transport/base/log.h"
+
+/* One way to be reached: a fabric with the shard's queue on it and the address to listen at. */
+struct shard_fabric {
+    struct stepgate_fabric *fabric; /* NULL: none */
+    struct stepgate_queue *queue;
+};
+
+struct shard_config {
+    uint32_t number, shards, workers, lanes;
+    const char *listen;                 /* "host:port" */
+    const char *leader;                 /* address of shard 0; unused on shard 0 */
+    struct shard_fabric fabrics[LANE_FABRICS_MAX]; /* the first one allocates the parameters */
+    struct lane **lane_list;            /* [lanes]; made before, deleted after the shard's end by the caller */
+    struct mailbox *mailbox;            /* the one lanes write to */
+    void (*wake_lane)(void *context, uint32_t lane); /* NULL: not needed */
+    void *wake_context;
+    const char *job;
+    const struct proof_secret *secret;
+    uint64_t incarnation;
+    uint64_t group_bytes, cut_bytes;
+    int64_t join_timeout_ms, liveness_ms, close_timeout_ms, stall_report_ms; /* <= 0: none */
+    uint64_t (*memory_available)(void); /* NULL: not looked at */
+    struct log_sink log;
+};
+
+struct shard_stats {
+    uint64_t steps, commits, duplicate_commits, memory_promised, memory_registered;
+    uint32_t connected;
+};
+
+struct shard;
+
+/* shard_new -- listens. Errors: EBUSY, EADDRESS, ENODEVICE, ENOMEM. */
+int shard_new(const struct shard_config *config, uint64_t now, struct shard **out);
+/* shard_delete -- after its lanes were deleted: their links hold endpoints in the shard's domains. */
+void shard_delete(struct shard **shard);
+/* shard_address -- where it listens, with the real port. */
+const char *shard_address(const struct shard *shard);
+/* shard_progress -- one round. Returns 1 if anything was done. */
+int shard_progress(struct shard *shard, uint64_t now);
+/* shard_deadline -- when it must be called again at the latest. */
+uint64_t shard_deadline(const struct shard *shard);
+/* shard_finished -- the job is over here: *status 0, or a negative code that becomes the thread's last error. */
+bool shard_finished(const struct shard *shard, int *status);
+/* shard_stop -- ends the job for everyone: an abort that says this ps was stopped. */
+void shard_stop(struct shard *shard, uint64_t now);
+void shard_stats(const struct shard *shard, struct shard_stats *out);
+/* shard_parameters -- for tests: the arena of the newest step of a model, NULL if there is none; its length and step. */
+const void *shard_parameters(const struct shard *shard, uint32_t model, uint64_t *bytes, uint64_t *step);
+
+#endif
