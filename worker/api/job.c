@@ -145,7 +145,7 @@ static int job_session(struct stepgate_job *job)
     struct hosts ps = {0};
     const char *text = knob_text(&job->knobs, "ps_hosts"), *secret = knob_text(&job->knobs, "secret_file");
     const char **addresses = NULL;
-    int workers, rank;
+    int workers = 0, rank = 0;
     int status = hosts_parse("ps_hosts", text != NULL ? text : "", &ps);
 
     if (status != 0)
