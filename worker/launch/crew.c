@@ -276,10 +276,18 @@ static void crew_look(struct crew *crew, uint64_t now)
             crew_on_end(crew, i, now);
 }
 
+/* crew_is_over -- nobody is left. */
+static bool crew_is_over(const struct crew *crew)
+{
+    return crew_running(crew, true) + crew_running(crew, false) == 0;
+}
+
 /* crew_stop -- a signal asks the launcher to end. */
 static void crew_stop(struct crew *crew, int number, uint64_t now)
 {
     if (crew->stop == SIGINT && number == SIGINT) {
+        if (crew_is_over(crew)) /* only a reader that does not read is waited for */
+            crew->out.broken = crew->err->broken = true;
         crew_kill(crew);
         return;
     }
@@ -305,12 +313,6 @@ static void crew_on_signals(struct crew *crew, uint64_t now)
         else
             crew_stop(crew, number, now);
     }
-}
-
-/* crew_is_over -- nobody is left. */
-static bool crew_is_over(const struct crew *crew)
-{
-    return crew_running(crew, true) + crew_running(crew, false) == 0;
 }
 
 /* crew_on_time -- what is due by now. */

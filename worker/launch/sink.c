@@ -78,7 +78,7 @@ void sink_progress(struct sink *sink, const char *label, const char *text, size_
 /* sink_is_full -- the mark. */
 bool sink_is_full(const struct sink *sink)
 {
-    return sink->used >= SINK_FULL;
+    return sink->used >= SINK_FULL && !sink->broken;
 }
 
 /* sink_flush -- in pieces that a pipe takes at once when poll calls it writable. */
