@@ -13,7 +13,9 @@
 #include "transport/base/help.h"
 #include "transport/base/hosts.h"
 #include "transport/base/knob.h"
+#include "transport/verbs/verbs.h"
 #include "worker/launch/crew.h"
+#include "worker/launch/interface.h"
 #include "worker/launch/secret.h"
 
 /* run_help -- from the knob table. */
@@ -27,7 +29,8 @@ static void run_help(void)
            "one process\n"
            "fails, all are ended. Exit status: 0, that of the process that failed first (128 + signal if it "
            "was killed),\n"
-           "2 usage, 75 worth another try.\n\n"
+           "2 usage, 75 worth another try. The ps listen on 127.0.0.1, with --transport verbs at the address "
+           "of an RDMA device.\n\n"
            "  --ps S                             number of ps (1)\n");
     help_write_knobs(stdout);
 }
@@ -132,13 +135,18 @@ static int run_server_program(char *out, size_t bytes)
     return run_error(EXIT_STATUS_PERMANENT, line);
 }
 
-/* run_listen -- where the ps listen. */
+/* run_listen -- where the ps listen: as told, or at an address of an RDMA device if verbs is wanted, or on this host alone. */
 static int run_listen(const struct knobs *knobs, unsigned servers, struct hosts_entry *out)
 {
-    char line[256];
-    const char *text = knob_given(knobs, "listen") ? knob_text(knobs, "listen") : "127.0.0.1:0";
-    int code = hosts_parse_listen("listen", text, out);
+    char host[STEPGATE_ADDRESS_BYTES] = "127.0.0.1", line[256];
+    const char *text = knob_given(knobs, "listen") ? knob_text(knobs, "listen") : host;
+    int code = 0;
 
+    if (text == host && knob_int(knobs, "transport") == KNOB_TRANSPORT_VERBS)
+        code = interface_find(verbs_transport(), knob_text(knobs, "device"), host, sizeof(host));
+    if (code < 0)
+        return run_fail(exit_status_of(code), code);
+    code = hosts_parse_listen("listen", text, out);
     if (code < 0)
         return run_fail(EXIT_STATUS_USAGE, code);
     if (out->port != 0 && out->port + servers - 1 > UINT16_MAX) {
