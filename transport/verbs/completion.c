@@ -9,6 +9,8 @@
 /* completion_failed -- the first bad status ends the connection; its words tell what the device met. */
 static void completion_failed(struct endpoint *endpoint, const struct ibv_wc *wc)
 {
+    if (endpoint->state < ENDPOINT_UP)
+        return; /* siw flushes the receives of a refused connection before its event, which knows the reason, comes */
     switch (wc->status) {
     case IBV_WC_RETRY_EXC_ERR:
         endpoint_close(endpoint, STEPGATE_EPEER, "is the peer's host up, and the network?",
