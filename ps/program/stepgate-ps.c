@@ -114,16 +114,16 @@ static int ps_announce(const struct stepgate_options *options, const struct step
         code = stepgate_options_get(options, "address_file", &path);
     if (code < 0)
         return ps_fail(exit_status_of(code), code);
+    int os_errno = path[0] != '\0' ? ps_write_address(path, address) : 0;
+    if (os_errno != 0) {
+        fprintf(stderr,
+                "%s: cannot write the address file %s: %s: name a file in a folder that can be written\n",
+                ps_name, path, strerror(os_errno));
+        return EXIT_STATUS_PERMANENT;
+    }
     printf("listening %s\n", address);
     fflush(stdout);
-    if (path[0] == '\0')
-        return EXIT_STATUS_OK;
-    int os_errno = ps_write_address(path, address);
-    if (os_errno == 0)
-        return EXIT_STATUS_OK;
-    fprintf(stderr, "%s: cannot write the address file %s: %s: name a file in a folder that can be written\n",
-            ps_name, path, strerror(os_errno));
-    return EXIT_STATUS_PERMANENT;
+    return EXIT_STATUS_OK;
 }
 
 /* ps_serve -- until the job is over, a signal comes, or something fails; returns the exit status. */

@@ -62,20 +62,20 @@ static void a_list_gives_each_thread_one_of_its_processors_in_turn(void **state)
 {
     (void)state;
     cpu_set_t before = allowed();
-    int cpus[2], count = 0;
+    size_t cpus[2] = {0}, count = 0;
     char list[32];
-    for (int i = 0; i < CPU_SETSIZE && count < 2; i++)
+    for (size_t i = 0; i < CPU_SETSIZE && count < 2; i++)
         if (CPU_ISSET(i, &before))
             cpus[count++] = i;
     assert_true(count > 0);
-    snprintf(list, sizeof(list), count == 2 ? "%d,%d" : "%d", cpus[0], cpus[1 % count]);
+    snprintf(list, sizeof(list), count == 2 ? "%zu,%zu" : "%zu", cpus[0], cpus[1 % count]);
     struct binding *binding = NULL;
     assert_int_equal(binding_new(list, NULL, &binding), 0);
     for (unsigned i = 0; i < 4; i++) {
         assert_int_equal(binding_apply(binding, i), 0);
         cpu_set_t after = allowed();
         assert_int_equal(CPU_COUNT(&after), 1);
-        assert_true(CPU_ISSET(cpus[(int)i % count], &after));
+        assert_true(CPU_ISSET(cpus[i % count], &after));
     }
     assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
     binding_delete(&binding);
@@ -101,7 +101,7 @@ static void the_number_of_processors_is_that_of_the_affinity_at_most(void **stat
     unsigned all = cpus_allowed();
     assert_in_range(all, 1, (unsigned)CPU_COUNT(&before));
     CPU_ZERO(&one);
-    for (int i = 0; i < CPU_SETSIZE; i++)
+    for (size_t i = 0; i < CPU_SETSIZE; i++)
         if (CPU_ISSET(i, &before)) {
             CPU_SET(i, &one);
             break;
