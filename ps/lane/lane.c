@@ -255,7 +255,7 @@ static void lane_complete(struct lane *lane, struct lane_model *model, uint32_t 
     if (model->initial) {
         atomic_fetch_add_explicit(&board->arrived_initial, 1, memory_order_release); /* pairs with the shard's load */
     } else {
-        uint64_t step = model->awaited[__builtin_ctz(model->all)];
+        uint64_t step = model->awaited[(unsigned)__builtin_ctz(model->all)];
 #ifdef STEPGATE_MUTANT_RELAXED_ARRIVAL
         const memory_order order = memory_order_relaxed;
 #else
@@ -286,7 +286,7 @@ static bool lane_header(const struct lane *lane, const struct lane_model *model,
     return header->magic == SLOT_MAGIC && header->model == model->board->model && header->lane == lane->config.number &&
            header->group == group && header->rank == rank && header->bytes == span->end - span->begin &&
            header->incarnation == model->board->slots[rank].incarnation && header->kind == kind
-#if !defined(STEPGATE_MUTANT_SEQUENCE_IGNORED) && !defined(STEPGATE_MUTANT_LATE_CHUNK_ACCEPTED)
+#ifndef STEPGATE_MUTANT_LATE_CHUNK_ACCEPTED
            && header->step == model->awaited[group]
 #endif
         ;
@@ -439,7 +439,7 @@ static int lane_apply(struct lane *lane, struct lane_model *model)
         for (uint32_t g = 0; g < board->plan->groups; g++)
             if (model->all >> g & 1u && board->order.kind != BOARD_INITIAL) {
                 for (uint32_t w = 0; w < board->workers; w++)
-                    model->arrived[w] &= (uint8_t) ~(1u << g);
+                    model->arrived[w] &= (uint8_t)~(1u << g);
                 model->awaited[g] = board->order.step + 1;
                 lane_announce(model, g);
             }
@@ -455,7 +455,7 @@ static int lane_apply(struct lane *lane, struct lane_model *model)
         if (board->order.kind == BOARD_INITIAL) {
 #endif
         for (uint32_t w = 0; w < board->workers; w++)
-            model->arrived[w] &= (uint8_t) ~(1u << group);
+            model->arrived[w] &= (uint8_t)~(1u << group);
         model->awaited[group] = board->order.kind == BOARD_INITIAL ? 0 : board->order.step + 1;
         lane_announce(model, group);
 #ifdef STEPGATE_MUTANT_SLOT_FREED_EARLY
@@ -494,7 +494,7 @@ static int lane_announcements(struct lane *lane, struct lane_model *model)
             } else if (push->state != LINK_DOWN) {
                 break;
             }
-            model->announce[w] &= (uint8_t) ~(1u << group);
+            model->announce[w] &= (uint8_t)~(1u << group);
             model->announcing--;
             lane->stats.announced++;
             busy = 1;

@@ -223,8 +223,8 @@ void shard_gate(struct shard_model *model, uint64_t now)
     }
     if (now >= model->report_at)
         shard_report(model, now);
-    if (!model->look || model->complete_sent)
-        return;
+    if (!model->look || model->complete_sent || (model->shard->config.number != 0 && !model->shard->leader_up))
+        return; /* workers may be faster than this shard's way to the leader */
     model->look = false;
     if (shard_departed(model, now) || !shard_is_complete(model))
         return;
