@@ -156,6 +156,7 @@ int device_open(const struct stepgate_fabric_options *options, struct stepgate_f
     struct stepgate_fabric *fabric = &device->base;
     fabric->transport = verbs_transport();
     atomic_init(&device->fatal, 0);
+    seam_fork_safe();
     if (options->address != NULL)
         ret = device_by_address(device, options->address);
     else

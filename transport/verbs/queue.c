@@ -23,7 +23,8 @@
 #define QUEUE_EXTRA 16U       /* send queue: beside the operations, frames of our own */
 #define QUEUE_DEPTH_LEAST 32U /* a shallower send queue cannot be kept busy */
 #define QUEUE_SLOW 64U        /* every so many polls the descriptors are looked at, armed or not */
-#define QUEUE_PATIENCE 1000U  /* polls after which a closing endpoint ends although completions keep coming */
+#define QUEUE_SLOW_CONNECTING 4U
+#define QUEUE_PATIENCE 1000U /* polls after which a closing endpoint ends although completions keep coming */
 
 /* queue_room -- sizes the completion queue so that it can never overrun: that would kill every connection. */
 static int queue_room(struct queue *queue, uint32_t endpoints, int *entries)
@@ -262,6 +263,11 @@ static const struct ibv_wc *queue_refill(struct queue *queue)
         return &queue->wc[0];
     }
     int n = seam_poll_cq(queue->cq, QUEUE_BATCH, queue->wc);
+    if (n < 0) {
+        /* nothing will ever come of it again: every endpoint must hear. Relaxed: see struct device. */
+        atomic_store_explicit(&queue->device->fatal, 1, memory_order_relaxed);
+        queue_wake(queue);
+    }
     if (n <= 0)
         return NULL;
     queue->wc_count = n;
@@ -312,46 +318,58 @@ static int queue_slow(struct queue *queue, struct stepgate_event *events, int ma
     return n;
 }
 
-/* queue_endings -- closing endpoints whose completions have all been looked at end; failing ones report. */
-static int queue_endings(struct queue *queue, struct stepgate_event *events, int max, bool empty)
+/* queue_settle -- closing endpoints end once all their completions have been looked at. */
+static void queue_settle(struct queue *queue, bool empty)
 {
-    int n = 0;
-
-    for (uint32_t i = 0; i < queue->capacity && queue->closing + queue->failing > 0; i++) {
+    for (uint32_t i = 0; i < queue->capacity && queue->closing > 0; i++) {
         struct endpoint *endpoint = queue->slots[i];
-        if (endpoint == NULL)
+        if (endpoint == NULL || endpoint->state != ENDPOINT_CLOSING ||
+            endpoint->closing_since == queue->polls)
             continue;
-        if (endpoint->state == ENDPOINT_CLOSING && endpoint->closing_since < queue->polls &&
-            (empty || endpoint->closing_since + QUEUE_PATIENCE < queue->polls)) {
+        if (empty || endpoint->closing_since + QUEUE_PATIENCE < queue->polls) {
             endpoint_end(endpoint);
             endpoint_set_state(endpoint, ENDPOINT_FAILING);
         }
-        while (n < max && endpoint->state == ENDPOINT_FAILING)
+    }
+}
+
+/* queue_report -- failing endpoints tell. */
+static int queue_report(struct queue *queue, struct stepgate_event *events, int max)
+{
+    int n = 0;
+
+    for (uint32_t i = 0; i < queue->capacity && queue->failing > 0; i++) {
+        struct endpoint *endpoint = queue->slots[i];
+        while (n < max && endpoint != NULL && endpoint->state == ENDPOINT_FAILING)
             endpoint_report(endpoint, &events[n++]);
     }
     return n;
 }
 
-/* queue_poll -- takes up to max events. */
+/* queue_poll -- takes up to max events. What is rare comes first, so that no load of completions can starve it. */
 int queue_poll(struct stepgate_queue *queue, struct stepgate_event *events, int max)
 {
     struct queue *inner = (struct queue *)queue;
     bool empty;
+    int n = 0;
 
     inner->polls++;
     if (inner->held_count > 0)
         queue_release(inner);
-    int n = queue_completions(inner, events, max, &empty);
-    if (inner->closing + inner->failing > 0)
-        n += queue_endings(inner, events + n, max - n, empty);
+    if (inner->failing > 0)
+        n += queue_report(inner, events, max);
     /* acquire: pairs with queue_wake */
     bool woken = atomic_load_explicit(&inner->async, memory_order_acquire) != 0;
-    if ((inner->armed || woken || inner->polls % QUEUE_SLOW == 0 ||
-         (inner->connecting > 0 && inner->polls % 4 == 0)) &&
-        n < max)
+    if (inner->armed || woken || inner->polls % QUEUE_SLOW == 0 ||
+        (inner->connecting > 0 && inner->polls % QUEUE_SLOW_CONNECTING == 0))
         n += queue_slow(inner, events + n, max - n);
     if (inner->device_event && n < max)
         event_report(inner, &events[n++]);
+    n += queue_completions(inner, events + n, max - n, &empty);
+    if (inner->closing > 0)
+        queue_settle(inner, empty);
+    if (inner->failing > 0)
+        n += queue_report(inner, events + n, max - n);
     return n;
 }
 

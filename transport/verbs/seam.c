@@ -332,6 +332,13 @@ int seam_notify_established(struct rdma_cm_id *id)
     return seam_result(rdma_notify(id, IBV_EVENT_COMM_EST));
 }
 
+/* seam_fork_safe -- newer kernels copy pages at fork, and asking would only cost mappings. */
+void seam_fork_safe(void)
+{
+    if (ibv_is_fork_initialized() == IBV_FORK_DISABLED)
+        (void)ibv_fork_init(); /* too late when somebody has registered memory before: then as it was */
+}
+
 /* seam_devices -- the contexts that librdmacm has opened, ended by NULL. */
 struct ibv_context **seam_devices(int *count)
 {

@@ -74,6 +74,8 @@ int seam_reject(struct rdma_cm_id *id, const void *data, uint8_t length);
 int seam_disconnect(struct rdma_cm_id *id);
 int seam_migrate(struct rdma_cm_id *id, struct rdma_event_channel *channel);
 int seam_notify_established(struct rdma_cm_id *id);
+/* seam_fork_safe -- lets the program fork (loaders of training data do) where the kernel needs to be asked for it. */
+void seam_fork_safe(void);
 struct ibv_context **seam_devices(int *count);
 void seam_devices_free(struct ibv_context **devices);
 
