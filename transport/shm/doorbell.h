@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* doorbell -- an eventfd by which others wake the queue that sleeps on it. The queue owns it; each peer holds a duplicate. */
+#ifndef TRANSPORT_SHM_DOORBELL_H
+#define TRANSPORT_SHM_DOORBELL_H
+
+#include <stdbool.h>
+
+/* shm_doorbell_new -- a descriptor, or a negative code. Errors: ELIMIT, ESYSTEM. */
+int shm_doorbell_new(void);
+/* shm_doorbell_is_one -- is a descriptor that a peer sent an eventfd that does not block? Anything else could hold the ringer up. */
+bool shm_doorbell_is_one(int fd);
+/* shm_doorbell_ring -- makes it readable. Keeps errno. */
+void shm_doorbell_ring(int fd);
+/* shm_doorbell_clear -- makes it quiet again. */
+void shm_doorbell_clear(int fd);
+
+#endif
