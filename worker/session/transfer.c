@@ -314,7 +314,22 @@ static int session_pull_one(struct session_model *model, uint32_t variable)
     return 0;
 }
 
-/* session_pull_try -- one variable or all of them; reads of many are under way together. */
+/* session_pull_some -- one variable or all of them; reads of many are under way together. */
+static int session_pull_some(struct session_model *model, int variable)
+{
+    int status = 0;
+
+    if (variable != STEPGATE_ALL)
+        return session_pull_one(model, (uint32_t)variable);
+    for (uint32_t v = 0; v < model->model->count; v++) {
+        int one = session_pull_one(model, v);
+        if (one != 0 && (status == 0 || one != -STEPGATE_EAGAIN))
+            status = one;
+    }
+    return status;
+}
+
+/* session_pull_try -- see session.h. */
 int session_pull_try(struct session_model *model, int variable, uint64_t now, uint64_t *step_read)
 {
     int status = session_error(model->session);
@@ -323,19 +338,12 @@ int session_pull_try(struct session_model *model, int variable, uint64_t now, ui
         return status;
     if (!model->begun)
         return error_set(STEPGATE_ESTATE, 0, "call begin first", "pull before the first step was begun");
-    if (variable != STEPGATE_ALL) {
-        status = session_pull_one(model, (uint32_t)variable);
-    } else {
-        for (uint32_t v = 0; v < model->model->count; v++) {
-            int one = session_pull_one(model, v);
-            if (one != 0 && (status == 0 || one != -STEPGATE_EAGAIN))
-                status = one;
-        }
-    }
+    status = session_pull_some(model, variable);
     if (status == -STEPGATE_EAGAIN) {
         session_progress(model->session, now);
-        int failed = session_error(model->session);
-        return failed != 0 ? failed : status;
+        status = session_error(model->session);
+        if (status == 0) /* a caller that is told EAGAIN may sleep: nothing that is here by now may be overlooked */
+            status = session_pull_some(model, variable);
     }
     if (status == 0 && step_read != NULL)
         *step_read = model->step;
