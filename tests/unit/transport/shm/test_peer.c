@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The peer is a process of its own, forked before anything is opened. */
+#include "tests/unit/transport/shm/pair.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "transport/base/error.h"
+
+#define PEER_NOTIFIES 100U
+
+/* peer_life -- what the peer does: connects, sends, and waits to be killed. Its exit status says how far it came. */
+static int peer_life(int from)
+{
+    const struct stepgate_transport_v1 *t = shm_transport();
+    struct stepgate_fabric_options options = {.size = sizeof(options)};
+    char address[STEPGATE_ADDRESS_BYTES];
+    struct stepgate_event event;
+    struct side side = {0};
+    uint64_t deadline = clock_after(clock_now(), PAIR_PATIENCE_MS);
+    int n = 0;
+
+    if (read(from, address, sizeof(address)) != (ssize_t)sizeof(address))
+        return 1;
+    if (t->fabric_open(&options, &side.fabric) < 0 || t->domain_new(side.fabric, &side.domain) < 0 ||
+        t->queue_new(side.fabric, 1, &side.queue) < 0 ||
+        t->endpoint_connect(side.queue, side.domain, address, NULL, 0, NULL, &side.endpoint) < 0)
+        return 2;
+    while (n == 0 && clock_now() < deadline)
+        n = t->queue_poll(side.queue, &event, 1);
+    if (n != 1 || event.kind != STEPGATE_EVENT_CONNECTED)
+        return 3;
+    for (uint32_t i = 0; i < PEER_NOTIFIES; i++)
+        if (t->endpoint_notify(side.endpoint, i) < 0)
+            return 4;
+    for (;;)
+        pause();
+}
+
+/* peer_begin -- forks the peer and takes its connection. */
+static pid_t peer_begin(struct pair *pair)
+{
+    int ends[2];
+
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        close(ends[1]);
+        _exit(peer_life(ends[0]));
+    }
+    close(ends[0]);
+    pair_listen(pair, 0);
+    assert_int_equal(write(ends[1], pair->address, sizeof(pair->address)), sizeof(pair->address));
+    close(ends[1]);
+    pair_accept(pair);
+    return pid;
+}
+
+/* peer_sent -- waits until the peer has published all its notifies, without taking any. */
+static void peer_sent(struct pair *pair)
+{
+    const struct shm_receiver *receiver = &side_shm(&pair->passive)->receiver;
+    uint64_t deadline = clock_after(clock_now(), PAIR_PATIENCE_MS);
+
+    while (atomic_load(&receiver->control->tail) < PEER_NOTIFIES * SHM_RECORD_HEADER &&
+           clock_now() < deadline)
+        usleep(1000);
+    assert_int_equal(atomic_load(&receiver->control->tail), PEER_NOTIFIES * SHM_RECORD_HEADER);
+}
+
+/* peer_kill -- as the kernel does it when memory is short. */
+static void peer_kill(pid_t pid)
+{
+    int status = 0;
+
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status)); /* it had got as far as waiting */
+}
+
+/* peer_expect_end -- DISCONNECTED, and nothing else ever. */
+static void peer_expect_end(struct pair *pair, uint64_t since)
+{
+    struct stepgate_error error = {.size = sizeof(error)};
+    struct stepgate_event event;
+
+    side_expect(&pair->passive, &event, STEPGATE_EVENT_DISCONNECTED);
+    assert_int_equal(event.status, -STEPGATE_EPEER);
+    assert_true(clock_now() - since < 1000 * CLOCK_MS);
+    assert_int_equal(stepgate_error_last(&error), 0);
+    assert_int_equal(error.code, STEPGATE_EPEER);
+    assert_non_null(strstr(error.text, "process"));
+    assert_int_equal(side_next(&pair->passive, &event, 20), 0);
+    assert_int_equal(shm_transport()->endpoint_notify(pair->passive.endpoint, 1), -STEPGATE_EPEER);
+}
+
+static void what_a_killed_peer_had_sent_arrives_before_its_end(void **state)
+{
+    struct pair pair;
+    struct stepgate_event event;
+    pid_t pid = peer_begin(&pair);
+
+    (void)state;
+    peer_sent(&pair);
+    peer_kill(pid);
+    usleep(20000);
+    uint64_t since = clock_now();
+    for (uint32_t i = 0; i < PEER_NOTIFIES; i++) {
+        side_expect(&pair.passive, &event, STEPGATE_EVENT_NOTIFY);
+        assert_int_equal(event.value, i);
+    }
+    peer_expect_end(&pair, since);
+    pair_close(&pair);
+}
+
+/* peer_take_all -- takes the peer's notifies. */
+static void peer_take_all(struct pair *pair)
+{
+    struct stepgate_event event;
+
+    for (uint32_t i = 0; i < PEER_NOTIFIES; i++)
+        side_expect(&pair->passive, &event, STEPGATE_EVENT_NOTIFY);
+}
+
+static void busy_poller_sees_a_killed_peer_within_a_second(void **state)
+{
+    struct pair pair;
+    pid_t pid = peer_begin(&pair);
+
+    (void)state;
+    peer_take_all(&pair);
+    uint64_t since = clock_now();
+    peer_kill(pid);
+    peer_expect_end(&pair, since);
+    pair_close(&pair);
+}
+
+static void sleeper_is_woken_by_the_death_of_its_peer(void **state)
+{
+    struct pair pair;
+    struct stepgate_event event;
+    pid_t pid = peer_begin(&pair);
+
+    (void)state;
+    peer_take_all(&pair);
+    struct pollfd fd = {.fd = shm_transport()->queue_fd(pair.passive.queue), .events = POLLIN};
+    while (shm_transport()->queue_arm(pair.passive.queue) == 1)
+        assert_int_equal(shm_transport()->queue_poll(pair.passive.queue, &event, 1), 0);
+    assert_int_equal(poll(&fd, 1, 20), 0);
+    uint64_t since = clock_now();
+    peer_kill(pid);
+    assert_int_equal(poll(&fd, 1, PAIR_PATIENCE_MS), 1);
+    peer_expect_end(&pair, since);
+    while (shm_transport()->queue_arm(pair.passive.queue) ==
+           1) /* a dead peer does not keep the queue awake */
+        assert_int_equal(shm_transport()->queue_poll(pair.passive.queue, &event, 1), 0);
+    assert_int_equal(poll(&fd, 1, 20), 0);
+    pair_close(&pair);
+}
+
+static void nothing_stays_behind_a_killed_listener(void **state)
+{
+    int ends[2];
+    char address[STEPGATE_ADDRESS_BYTES];
+    struct pair pair;
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        pair_listen(&pair, 0);
+        if (write(ends[1], pair.address, sizeof(pair.address)) != (ssize_t)sizeof(pair.address))
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(ends[0], address, sizeof(address)), sizeof(address));
+    close(ends[0]);
+    close(ends[1]);
+    side_open(&pair.passive, 0);
+    pair.listener = NULL;
+    assert_int_equal(shm_transport()->listener_new(pair.passive.queue, address, &pair.listener),
+                     -STEPGATE_EBUSY);
+    peer_kill(pid);
+    assert_int_equal(shm_transport()->listener_new(pair.passive.queue, address, &pair.listener), 0);
+    shm_transport()->listener_delete(&pair.listener);
+    side_close(&pair.passive);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_killed_peer_had_sent_arrives_before_its_end),
+        cmocka_unit_test(busy_poller_sees_a_killed_peer_within_a_second),
+        cmocka_unit_test(sleeper_is_woken_by_the_death_of_its_peer),
+        cmocka_unit_test(nothing_stays_behind_a_killed_listener),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
