@@ -31,8 +31,8 @@ void shm_endpoint_break(struct shm_endpoint *endpoint, int code, const char *rem
     va_start(arguments, format);
     vsnprintf(endpoint->why, sizeof(endpoint->why), format, arguments);
     va_end(arguments);
-    shm_queue_unwatch(endpoint->queue,
-                      endpoint->fd); /* a hang-up stays one, and would be reported for ever */
+    /* A hang-up stays one, and would be reported for ever. */
+    shm_queue_unwatch(endpoint->queue, endpoint->fd);
     shm_queue_stir(endpoint->queue);
 }
 

@@ -196,6 +196,34 @@ static void nothing_stays_behind_a_killed_listener(void **state)
     side_close(&pair.passive);
 }
 
+static void what_does_not_fit_into_one_poll_arrives_before_the_end(void **state)
+{
+    struct pair pair;
+    struct stepgate_event events[128];
+    char bytes[SHM_MESSAGE_BYTES] = {0};
+    uint32_t sent = 0, taken = 0, polls = 0;
+    int n;
+
+    (void)state;
+    pair_open(&pair, 1024);
+    while (shm_transport()->endpoint_send(pair.active.endpoint, bytes, sizeof(bytes)) == 0)
+        bytes[0] = (char)++sent;
+    assert_in_range(sent, 64, 127);
+    shm_transport()->endpoint_delete(&pair.active.endpoint);
+    usleep(20000);
+    while ((n = shm_transport()->queue_poll(pair.passive.queue, events, 128)) > 0) {
+        polls++;
+        for (int i = 0; i < n && events[i].kind == STEPGATE_EVENT_MESSAGE; i++)
+            assert_int_equal(((const char *)events[i].data)[0], (char)taken++);
+        if (events[n - 1].kind == STEPGATE_EVENT_DISCONNECTED)
+            break;
+    }
+    assert_true(n > 0);
+    assert_true(polls > 1);
+    assert_int_equal(taken, sent);
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +231,7 @@ int main(void)
         cmocka_unit_test(busy_poller_sees_a_killed_peer_within_a_second),
         cmocka_unit_test(sleeper_is_woken_by_the_death_of_its_peer),
         cmocka_unit_test(nothing_stays_behind_a_killed_listener),
+        cmocka_unit_test(what_does_not_fit_into_one_poll_arrives_before_the_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

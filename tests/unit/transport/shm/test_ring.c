@@ -163,7 +163,10 @@ static void hostile_tail_is_a_broken_protocol(void **state)
     struct both *both = *state;
     struct shm_record record;
     const uint64_t tails[] = {both->capacity + 8, 4, 8 + 1, UINT64_MAX - 7, (uint64_t)1 << 63};
+    const uint32_t header[2] = {(uint32_t)SHM_RECORD_NOTIFY << 24, 0};
 
+    for (uint64_t at = 0; at < both->capacity; at += sizeof(header)) /* what lies there would be valid */
+        memcpy(both->data + at, header, sizeof(header));
     for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
         atomic_store(&both->control->tail, tails[i]);
         assert_int_equal(shm_receiver_take(&both->receiver, &record, NULL, 0), -STEPGATE_EPROTOCOL);
