@@ -29,6 +29,8 @@ static const struct settings_flag flags[] = {
     {"epochs", "N", SETTINGS_COUNT, SETTINGS_AT(epochs), 1, 1e6, NULL, "passes over the training images (8)"},
     {"images", "N", SETTINGS_COUNT, SETTINGS_AT(images), 1, 1e9, NULL,
      "use only the first N training images (all)"},
+    {"test-images", "N", SETTINGS_COUNT, SETTINGS_AT(test_images), 1, 1e9, NULL,
+     "judge on the first N test images only (all)"},
     {"batch", "N", SETTINGS_COUNT, SETTINGS_AT(batch), 1, 65536, NULL, "images per worker and step (32)"},
     {"lr", "X", SETTINGS_NUMBER, SETTINGS_AT(rate), 0, 1e6, NULL, "learning rate of the first step (0.05)"},
     {"constant", NULL, SETTINGS_SWITCH, SETTINGS_AT(constant), 0, 0, NULL,

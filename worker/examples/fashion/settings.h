@@ -14,6 +14,7 @@
 struct settings {
     uint64_t epochs;
     uint64_t images; /* 0 = all */
+    uint64_t test_images; /* 0 = all */
     uint64_t batch;  /* of one part */
     double rate;
     enum exchange_rule rule;

@@ -32,6 +32,8 @@ static int fashion_train(const struct settings *settings, struct exchange_link *
 
     if (dataset_read(settings->data, settings->images, &data, fault) < 0)
         return -1;
+    if (settings->test_images > 0 && settings->test_images < data.test.count)
+        data.test.count = (size_t)settings->test_images;
     if (link != NULL && exchange_link_join(link, fault) < 0)
         goto clear_data;
     unsigned parts = link != NULL ? exchange_link_workers(link) : (unsigned)settings->parts;
