@@ -4,9 +4,11 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -224,6 +226,87 @@ static void what_does_not_fit_into_one_poll_arrives_before_the_end(void **state)
     pair_close(&pair);
 }
 
+/* peer_foreign_name -- the abstract name of a port of this process's user, whoever uses it. */
+static socklen_t peer_foreign_name(unsigned port, struct sockaddr_un *out)
+{
+    *out = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int n =
+        snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, "stepgate.%u.%u", (unsigned)geteuid(), port);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+static void process_of_another_user_is_not_let_in(void **state)
+{
+    struct pair pair;
+    struct stepgate_event event;
+    struct sockaddr_un name;
+    int status = 0;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip(); /* only root can become somebody else */
+    pair_listen(&pair, 0);
+    socklen_t length = peer_foreign_name((unsigned)strtoul(strrchr(pair.address, ':') + 1, NULL, 10), &name);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        char byte;
+        alarm(5);
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        if (setresuid(65534, 65534, 65534) != 0 || connect(fd, (struct sockaddr *)&name, length) != 0)
+            _exit(1);
+        while (recv(fd, &byte, 1, 0) > 0) /* the refusal, then the end */
+            continue;
+        _exit(0);
+    }
+    assert_int_equal(side_next(&pair.passive, &event, 200), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    pair_close(&pair);
+}
+
+static void listener_of_another_user_is_not_trusted(void **state)
+{
+    struct side side;
+    struct stepgate_error error = {.size = sizeof(error)};
+    struct stepgate_event event;
+    struct sockaddr_un name;
+    char address[64], ready;
+    int ends[2];
+    const unsigned port = 19000 + (unsigned)getpid() % 1000;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip(); /* only root can become somebody else */
+    socklen_t length = peer_foreign_name(port, &name);
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        if (setresuid(65534, 65534, 65534) != 0 || bind(fd, (struct sockaddr *)&name, length) != 0 ||
+            listen(fd, 8) != 0 || write(ends[1], "r", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &ready, 1), 1);
+    close(ends[0]);
+    side_open(&side, 0);
+    snprintf(address, sizeof(address), "localhost:%u", port);
+    assert_int_equal(
+        shm_transport()->endpoint_connect(side.queue, side.domain, address, NULL, 0, NULL, &side.endpoint),
+        0);
+    side_expect(&side, &event, STEPGATE_EVENT_DISCONNECTED);
+    assert_int_equal(event.status, -STEPGATE_EREFUSED);
+    assert_int_equal(stepgate_error_last(&error), 0);
+    assert_non_null(strstr(error.text, "another user"));
+    side_close(&side);
+    peer_kill(pid);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +314,8 @@ int main(void)
         cmocka_unit_test(busy_poller_sees_a_killed_peer_within_a_second),
         cmocka_unit_test(sleeper_is_woken_by_the_death_of_its_peer),
         cmocka_unit_test(nothing_stays_behind_a_killed_listener),
+        cmocka_unit_test(process_of_another_user_is_not_let_in),
+        cmocka_unit_test(listener_of_another_user_is_not_trusted),
         cmocka_unit_test(what_does_not_fit_into_one_poll_arrives_before_the_end),
     };
 
