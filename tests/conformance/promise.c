@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/conformance/promise.h"
+
+const struct promise suite_promises[] = {
+    {"hello", promise_hello, false},
+    {"port_in_use", promise_port_in_use, true},
+    {"connect_to_nobody", promise_connect_to_nobody, false},
+    {"refuse", promise_refuse, false},
+    {"wrong_job", promise_wrong_job, false},
+    {"accept_elsewhere", promise_accept_elsewhere, false},
+    {"listener_delete", promise_listener_delete, false},
+    {"notify_after_write", promise_notify_after_write, false},
+    {"message_order", promise_message_order, false},
+    {"visibility", promise_visibility, false},
+    {"zero_length", promise_zero_length, false},
+    {"inline", promise_inline, false},
+    {"read", promise_read, false},
+    {"large", promise_large, true},
+    {"beyond_4_gib", promise_beyond_4_gib, true},
+    {"callers_memory", promise_callers_memory, false},
+    {"many_endpoints", promise_many_endpoints, false},
+    {"back_pressure", promise_back_pressure, false},
+    {"selective_completion", promise_selective_completion, false},
+    {"wake_up", promise_wake_up, true},
+    {"access", promise_access, false},
+    {"tampered_descriptor", promise_tampered_descriptor, true},
+    {"mapping_survives", promise_mapping_survives, true},
+    {"peer_gone", promise_peer_gone, false},
+    {"peer_killed", promise_peer_killed, false},
+    {"delete_in_flight", promise_delete_in_flight, false},
+    {"delete_with_frozen_peer", promise_delete_with_frozen_peer, false},
+    {NULL, NULL, false},
+};
