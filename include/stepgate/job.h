@@ -35,10 +35,10 @@ int stepgate_job_join(const struct stepgate_options *options, int ms, struct ste
 /* stepgate_job_delete -- bounded by close_timeout, whatever state; without a leave before it, the ps take this worker for lost. */
 void stepgate_job_delete(struct stepgate_job **job);
 
-int stepgate_job_role(const struct stepgate_job *job); /* enum stepgate_role */
-int stepgate_job_rank(const struct stepgate_job *job); /* 0 .. size-1 */
-int stepgate_job_size(const struct stepgate_job *job); /* number of workers, T */
-int stepgate_job_servers(const struct stepgate_job *job); /* number of ps */
+int stepgate_job_role(const struct stepgate_job *job);              /* enum stepgate_role */
+int stepgate_job_rank(const struct stepgate_job *job);              /* 0 .. size-1 */
+int stepgate_job_size(const struct stepgate_job *job);              /* number of workers, T */
+int stepgate_job_servers(const struct stepgate_job *job);           /* number of ps */
 const char *stepgate_job_transport(const struct stepgate_job *job); /* "shm", "verbs" or "shm+verbs" */
 
 /* stepgate_job_fd -- readable when repeating a call that returned -STEPGATE_EAGAIN may help; owned by the job. */
@@ -56,12 +56,12 @@ int stepgate_job_error(const struct stepgate_job *job, struct stepgate_error *er
 
 struct stepgate_job_stats {
     size_t size;
-    uint64_t steps;          /* steps begun, over all models */
-    uint64_t bytes_pushed;   /* gradient bytes handed to the transport or copied into slots */
-    uint64_t bytes_pulled;   /* parameter bytes moved to this process; 0 where they are mapped */
-    uint64_t bytes_copied;   /* bytes copied by this process's CPU on either way */
+    uint64_t steps;        /* steps begun, over all models */
+    uint64_t bytes_pushed; /* gradient bytes handed to the transport or copied into slots */
+    uint64_t bytes_pulled; /* parameter bytes moved to this process; 0 where they are mapped */
+    uint64_t bytes_copied; /* bytes copied by this process's CPU on either way */
     uint64_t pushes, pulls;
-    uint64_t wait_ns;        /* time spent in waits of begin and pull */
+    uint64_t wait_ns; /* time spent in waits of begin and pull */
 };
 /* stepgate_job_stats -- counters since the join. */
 int stepgate_job_stats(const struct stepgate_job *job, struct stepgate_job_stats *stats);

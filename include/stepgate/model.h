@@ -50,11 +50,11 @@ int stepgate_model_initialize(struct stepgate_model *model, int id, const void *
 
 struct stepgate_model_info {
     size_t size;
-    uint64_t step;         /* the model's step */
-    uint64_t bytes;        /* of all variables */
-    int restored;          /* 1: a checkpoint won over the initial values */
-    int in_place;          /* 1: parameters are mapped in place */
-    uint32_t copies_push;  /* times the CPU copies a gradient on its way: 0 or 1 (library's buffers) */
+    uint64_t step;        /* the model's step */
+    uint64_t bytes;       /* of all variables */
+    int restored;         /* 1: a checkpoint won over the initial values */
+    int in_place;         /* 1: parameters are mapped in place */
+    uint32_t copies_push; /* times the CPU copies a gradient on its way: 0 or 1 (library's buffers) */
     uint32_t copies_pull;
 };
 /*

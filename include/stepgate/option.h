@@ -50,8 +50,8 @@ struct stepgate_knob {
 int stepgate_options_list(size_t index, struct stepgate_knob *knob);
 
 /* stepgate_options_log -- where log lines go; function NULL: nowhere (the default). Lines above `level` are dropped. */
-int stepgate_options_log(struct stepgate_options *options, stepgate_log_function *function,
-                         void *context, int level);
+int stepgate_options_log(struct stepgate_options *options, stepgate_log_function *function, void *context,
+                         int level);
 
 #ifdef __cplusplus
 }

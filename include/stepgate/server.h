@@ -27,10 +27,10 @@ int stepgate_server_address(const struct stepgate_server *server, char *text, si
 
 struct stepgate_server_stats {
     size_t size;
-    uint64_t steps;             /* steps applied, over all models */
-    uint64_t bytes_promised;    /* memory that the formula gives; 0 before a model is there */
+    uint64_t steps;          /* steps applied, over all models */
+    uint64_t bytes_promised; /* memory that the formula gives; 0 before a model is there */
     uint64_t bytes_registered;
-    uint32_t workers;           /* connected now */
+    uint32_t workers; /* connected now */
 };
 int stepgate_server_stats(const struct stepgate_server *server, struct stepgate_server_stats *stats);
 /* stepgate_server_delete -- bounded; sets NULL. */

@@ -79,31 +79,31 @@ struct stepgate_endpoint {
 struct stepgate_remote {
     const struct stepgate_transport_v1 *transport;
     void *user;
-    uint64_t length;       /* bytes that may be reached */
-    unsigned access;       /* enum stepgate_access */
-    void *mapped;          /* local address of the peer's memory where the transport maps it, else NULL */
+    uint64_t length; /* bytes that may be reached */
+    unsigned access; /* enum stepgate_access */
+    void *mapped;    /* local address of the peer's memory where the transport maps it, else NULL */
 };
 
 /* What the peer may do with a region. */
 enum stepgate_access { STEPGATE_ACCESS_READ = 1, STEPGATE_ACCESS_WRITE = 2 };
 
 enum stepgate_capability {
-    STEPGATE_CAN_MAP = 1,           /* remotes are mapped: loads and stores instead of read and write */
-    STEPGATE_CAN_USE_CALLERS = 2,   /* region_new takes memory of the caller's for peers' access */
-    STEPGATE_CAN_IMMEDIATE = 4,     /* information: notify is write-with-immediate */
-    STEPGATE_CAN_ATOMICS = 8        /* information: the device has atomics; nothing depends on it */
+    STEPGATE_CAN_MAP = 1,         /* remotes are mapped: loads and stores instead of read and write */
+    STEPGATE_CAN_USE_CALLERS = 2, /* region_new takes memory of the caller's for peers' access */
+    STEPGATE_CAN_IMMEDIATE = 4,   /* information: notify is write-with-immediate */
+    STEPGATE_CAN_ATOMICS = 8      /* information: the device has atomics; nothing depends on it */
 };
 
 /* What an endpoint can carry. All limits are per endpoint, after both ends were taken into account. */
 struct stepgate_capabilities {
     size_t size;
-    unsigned can;                 /* set of enum stepgate_capability */
-    uint32_t inline_bytes;        /* largest write with STEPGATE_WRITE_INLINE; at least 64 */
-    uint32_t operations;          /* writes, reads, notifies and messages taken before -STEPGATE_EAGAIN */
-    uint32_t reads_in_flight;     /* reads the device runs at once; more are queued */
-    uint32_t message_bytes;       /* largest message; at least 1024 */
-    uint64_t piece_bytes;         /* a longer write or read is split into pieces of this size, inside the transport */
-    char device[64];              /* e.g. "rxe0", "shm", "simulated" */
+    unsigned can;             /* set of enum stepgate_capability */
+    uint32_t inline_bytes;    /* largest write with STEPGATE_WRITE_INLINE; at least 64 */
+    uint32_t operations;      /* writes, reads, notifies and messages taken before -STEPGATE_EAGAIN */
+    uint32_t reads_in_flight; /* reads the device runs at once; more are queued */
+    uint32_t message_bytes;   /* largest message; at least 1024 */
+    uint64_t piece_bytes; /* a longer write or read is split into pieces of this size, inside the transport */
+    char device[64];      /* e.g. "rxe0", "shm", "simulated" */
 };
 
 /* A region as it travels to the peer: opaque, fixed size, no pointers to follow. */
@@ -120,13 +120,16 @@ struct stepgate_descriptor {
 
 enum stepgate_event_kind {
     STEPGATE_EVENT_NONE = 0,
-    STEPGATE_EVENT_REQUEST = 1,      /* listener, request, data/length = the peer's hello */
-    STEPGATE_EVENT_CONNECTED = 2,    /* endpoint; data/length = the hello of the accepting side (active side only) */
-    STEPGATE_EVENT_DISCONNECTED = 3, /* endpoint, status; for a refused connect data/length = the refuser's hello */
-    STEPGATE_EVENT_COMPLETION = 4,   /* endpoint, context, status */
-    STEPGATE_EVENT_NOTIFY = 5,       /* endpoint, value */
-    STEPGATE_EVENT_MESSAGE = 6,      /* endpoint, data/length */
-    STEPGATE_EVENT_DEVICE = 7        /* fabric-wide: status, text of the error in stepgate_error_last() of the poller */
+    STEPGATE_EVENT_REQUEST = 1, /* listener, request, data/length = the peer's hello */
+    STEPGATE_EVENT_CONNECTED =
+        2, /* endpoint; data/length = the hello of the accepting side (active side only) */
+    STEPGATE_EVENT_DISCONNECTED =
+        3, /* endpoint, status; for a refused connect data/length = the refuser's hello */
+    STEPGATE_EVENT_COMPLETION = 4, /* endpoint, context, status */
+    STEPGATE_EVENT_NOTIFY = 5,     /* endpoint, value */
+    STEPGATE_EVENT_MESSAGE = 6,    /* endpoint, data/length */
+    STEPGATE_EVENT_DEVICE =
+        7 /* fabric-wide: status, text of the error in stepgate_error_last() of the poller */
 };
 
 /* One event. data is valid until the next queue_poll of the same queue. */
@@ -144,25 +147,28 @@ struct stepgate_event {
 
 struct stepgate_fabric_options {
     size_t size;
-    const char *address;  /* local address to use ("host" or "host:port"); NULL: any */
-    const char *device;   /* device name; NULL: chosen by the address */
-    int peer_timeout_ms;  /* a peer's hardware that does not answer for this long is gone; 0: 10,000 */
+    const char *address;    /* local address to use ("host" or "host:port"); NULL: any */
+    const char *device;     /* device name; NULL: chosen by the address */
+    int peer_timeout_ms;    /* a peer's hardware that does not answer for this long is gone; 0: 10,000 */
     int connect_timeout_ms; /* one attempt to connect; 0: 5,000 */
-    uint32_t operations;  /* wanted depth per endpoint; 0: 256 */
-    void *world;          /* simulated transport: the world and node to open; others: NULL */
-    const char *peer;     /* "host:port" of a peer: with neither address nor device, the device that has the route to it */
+    uint32_t operations;    /* wanted depth per endpoint; 0: 256 */
+    void *world;            /* simulated transport: the world and node to open; others: NULL */
+    const char *
+        peer; /* "host:port" of a peer: with neither address nor device, the device that has the route to it */
 };
 
 struct stepgate_region_options {
     size_t size;
-    unsigned access; /* the most that can be granted to peers; 0: local use only (source of writes, target of reads) */
+    unsigned
+        access; /* the most that can be granted to peers; 0: local use only (source of writes, target of reads) */
     void *address;   /* memory of the caller's, or NULL: allocated, zeroed and pre-faulted by the transport */
     uint64_t length; /* bytes; > 0 */
 };
 
 enum stepgate_post_flag {
     STEPGATE_POST_COMPLETE = 1, /* deliver STEPGATE_EVENT_COMPLETION with the context */
-    STEPGATE_WRITE_INLINE = 2   /* the source is copied at once, need not be in a region, at most inline_bytes long */
+    STEPGATE_WRITE_INLINE =
+        2 /* the source is copied at once, need not be in a region, at most inline_bytes long */
 };
 
 struct stepgate_transport_v1 {
@@ -204,10 +210,12 @@ struct stepgate_transport_v1 {
     /* endpoint_connect -- starts to connect; the answer is CONNECTED, or DISCONNECTED with EREFUSED, EUNREACHABLE, ... within
      * connect_timeout_ms. hello: at most STEPGATE_HELLO_BYTES. The active side sends first. */
     int (*endpoint_connect)(struct stepgate_queue *queue, struct stepgate_domain *domain, const char *address,
-                            const void *hello, uint32_t hello_bytes, void *user, struct stepgate_endpoint **out);
+                            const void *hello, uint32_t hello_bytes, void *user,
+                            struct stepgate_endpoint **out);
     /* endpoint_accept -- consumes the request, whatever is returned; CONNECTED follows on `queue` (or DISCONNECTED). */
-    int (*endpoint_accept)(struct stepgate_request *request, struct stepgate_queue *queue, struct stepgate_domain *domain,
-                           const void *hello, uint32_t hello_bytes, void *user, struct stepgate_endpoint **out);
+    int (*endpoint_accept)(struct stepgate_request *request, struct stepgate_queue *queue,
+                           struct stepgate_domain *domain, const void *hello, uint32_t hello_bytes,
+                           void *user, struct stepgate_endpoint **out);
     /* request_refuse -- consumes the request; the hello reaches the other side with its DISCONNECTED event. */
     void (*request_refuse)(struct stepgate_request *request, const void *hello, uint32_t hello_bytes);
     /* endpoint_delete -- bounded (100 ms at the very most), whatever the peer does: after it returns, no event of this endpoint arrives
@@ -218,8 +226,8 @@ struct stepgate_transport_v1 {
     /* endpoint_export -- grants the region (or less than its access) to this peer; the descriptor is of use to this peer only,
      * who imports it over its end of this same endpoint. What a descriptor needs beside itself (a file descriptor) is sent here,
      * ahead of anything posted later. Errors: EACCESS (other domain, or more than the region has), EAGAIN (no room to send). */
-    int (*endpoint_export)(struct stepgate_endpoint *endpoint, struct stepgate_region *region, unsigned access,
-                           struct stepgate_descriptor *out);
+    int (*endpoint_export)(struct stepgate_endpoint *endpoint, struct stepgate_region *region,
+                           unsigned access, struct stepgate_descriptor *out);
     /* endpoint_import -- makes a peer's descriptor usable, on every endpoint to the same peer whose far end is in the region's domain.
      * Every field is checked. Errors: EAGAIN (its file descriptor is still under way), EPROTOCOL (no valid descriptor), EACCESS. */
     int (*endpoint_import)(struct stepgate_endpoint *endpoint, const struct stepgate_descriptor *descriptor,
@@ -232,12 +240,12 @@ struct stepgate_transport_v1 {
      * 0 (completes like any other); longer than a device's largest message is split inside. Local memory: within `local`
      * at local_offset; for STEPGATE_WRITE_INLINE local is NULL and `local_offset` ignored, `data` is the source.
      */
-    int (*endpoint_write)(struct stepgate_endpoint *endpoint, struct stepgate_region *local, uint64_t local_offset,
-                          const void *data, struct stepgate_remote *remote, uint64_t remote_offset, uint64_t length,
-                          unsigned flags, uint64_t context);
-    int (*endpoint_read)(struct stepgate_endpoint *endpoint, struct stepgate_region *local, uint64_t local_offset,
-                         struct stepgate_remote *remote, uint64_t remote_offset, uint64_t length, unsigned flags,
-                         uint64_t context);
+    int (*endpoint_write)(struct stepgate_endpoint *endpoint, struct stepgate_region *local,
+                          uint64_t local_offset, const void *data, struct stepgate_remote *remote,
+                          uint64_t remote_offset, uint64_t length, unsigned flags, uint64_t context);
+    int (*endpoint_read)(struct stepgate_endpoint *endpoint, struct stepgate_region *local,
+                         uint64_t local_offset, struct stepgate_remote *remote, uint64_t remote_offset,
+                         uint64_t length, unsigned flags, uint64_t context);
     /* endpoint_notify -- a 32-bit value, delivered after every earlier write of this endpoint is visible to the peer. */
     int (*endpoint_notify)(struct stepgate_endpoint *endpoint, uint32_t value);
     /* endpoint_send -- a message of 1..message_bytes bytes, copied. */

@@ -20,15 +20,15 @@ struct board_order {
     int kind;
     uint64_t step;
     float rate, momentum, divisor;
-    uint32_t count;        /* contributors */
-    uint32_t *ranks;       /* [count], rising */
-    float *weights;        /* [count] */
+    uint32_t count;  /* contributors */
+    uint32_t *ranks; /* [count], rising */
+    float *weights;  /* [count] */
     bool weighted;
 };
 
 struct board_slot {
-    uint8_t *arena;             /* the worker's gradients */
-    const uint8_t *headers;     /* behind them */
+    uint8_t *arena;         /* the worker's gradients */
+    const uint8_t *headers; /* behind them */
     uint64_t incarnation;
 };
 
@@ -49,8 +49,10 @@ struct board {
      * `arrived_initial`); stored by the lane, release; loaded by the shard, acquire: the gradient bytes are visible to whoever the
      * shard tells. */
     _Atomic uint64_t *arrived;
-    _Atomic uint32_t arrived_initial; /* lanes that have all of rank 0's initial values; fetch_add release / load acquire */
-    _Atomic uint64_t arrivals;        /* counts arrivals, so that the shard scans only when something came; same pairing */
+    _Atomic uint32_t
+        arrived_initial; /* lanes that have all of rank 0's initial values; fetch_add release / load acquire */
+    _Atomic uint64_t
+        arrivals; /* counts arrivals, so that the shard scans only when something came; same pairing */
 };
 
 #endif

@@ -10,7 +10,8 @@
 #include "transport/base/error.h"
 
 #define LANE_EVENTS 32
-#define LANE_RETRY_NS (CLOCK_MS / 5) /* how soon an announcement is tried again that an endpoint did not take */
+#define LANE_RETRY_NS                                                                                        \
+    (CLOCK_MS / 5) /* how soon an announcement is tried again that an endpoint did not take */
 
 /* A worker as a lane sees it. */
 struct lane_worker {
@@ -21,17 +22,16 @@ struct lane_worker {
 /* What a lane keeps of one model. Bits are groups. */
 struct lane_model {
     struct board *board;
-    uint8_t all;                          /* groups whose span of this lane is not empty */
-    uint64_t awaited[PLAN_GROUPS_MAX];    /* step whose gradients a group takes now */
-    bool initial;                         /* the initial values are awaited */
-    uint64_t done;                        /* number of the last order done */
+    uint8_t all;                       /* groups whose span of this lane is not empty */
+    uint64_t awaited[PLAN_GROUPS_MAX]; /* step whose gradients a group takes now */
+    bool initial;                      /* the initial values are awaited */
+    uint64_t done;                     /* number of the last order done */
     bool applying;
     uint32_t next_group;
-    uint8_t *arrived;                     /* [workers] bits: this span has arrived for awaited[group] */
-    uint8_t *announce;                    /* [workers] bits: awaited[group] is to be announced */
-    uint64_t announcing;                  /* bits set in announce, over all workers */
+    uint8_t *arrived;    /* [workers] bits: this span has arrived for awaited[group] */
+    uint8_t *announce;   /* [workers] bits: awaited[group] is to be announced */
+    uint64_t announcing; /* bits set in announce, over all workers */
 };
-
 
 struct lane {
     struct lane_config config;
@@ -125,7 +125,8 @@ static void lane_lost(struct lane *lane, uint32_t rank)
 }
 
 /* lane_span -- this lane's part of a group. */
-static const struct plan_span *lane_span(const struct lane *lane, const struct lane_model *model, uint32_t group)
+static const struct plan_span *lane_span(const struct lane *lane, const struct lane_model *model,
+                                         uint32_t group)
 {
     return &model->board->plan->spans[group][lane->config.number];
 }
@@ -163,15 +164,17 @@ fail:
 static bool lane_grant(struct lane *lane, const struct letter *letter, uint64_t now)
 {
     struct link *pull = &lane->workers[letter->rank].pull;
-    struct message message = {.kind = MESSAGE_PARAMETERS, .model = letter->board->model,
-                              .arena_offset = letter->offsets[0], .header_offset = letter->offsets[1]};
+    struct message message = {.kind = MESSAGE_PARAMETERS,
+                              .model = letter->board->model,
+                              .arena_offset = letter->offsets[0],
+                              .header_offset = letter->offsets[1]};
 
     if (pull->state == LINK_DOWN)
         return true;
     if (pull->state != LINK_UP)
         return false;
-    int status = pull->endpoint->transport->endpoint_export(pull->endpoint, letter->region, STEPGATE_ACCESS_READ,
-                                                            &message.descriptor);
+    int status = pull->endpoint->transport->endpoint_export(pull->endpoint, letter->region,
+                                                            STEPGATE_ACCESS_READ, &message.descriptor);
     if (status == 0)
         status = link_send(pull, &message, now);
     if (status == -STEPGATE_EAGAIN)
@@ -200,9 +203,13 @@ static void lane_accept(struct lane *lane, const struct letter *letter, uint64_t
 {
     struct lane_worker *worker = &lane->workers[letter->rank];
     struct link *link = letter->purpose == HELLO_PUSH ? &worker->push : &worker->pull;
-    struct hello hello = {.role = STEPGATE_ROLE_PS, .purpose = letter->purpose, .rank = lane->config.shard,
-                          .lane = (uint16_t)lane->config.number, .job = lane->config.job,
-                          .incarnation = lane->config.incarnation, .workers = lane->config.workers,
+    struct hello hello = {.role = STEPGATE_ROLE_PS,
+                          .purpose = letter->purpose,
+                          .rank = lane->config.shard,
+                          .lane = (uint16_t)lane->config.number,
+                          .job = lane->config.job,
+                          .incarnation = lane->config.incarnation,
+                          .workers = lane->config.workers,
                           .shards = lane->config.shards};
 
     if (link->state == LINK_UP || link->state == LINK_PROVING || link->state == LINK_CONNECTING) {
@@ -214,8 +221,8 @@ static void lane_accept(struct lane *lane, const struct letter *letter, uint64_t
     link_close(link);
     link_init(link, lane->config.secret, 0);
     link->owner = lane;
-    if (link_accept(link, letter->request, lane->config.queues[letter->fabric], letter->domain, &hello, letter->hello,
-                    sizeof(letter->hello), now) != 0) {
+    if (link_accept(link, letter->request, lane->config.queues[letter->fabric], letter->domain, &hello,
+                    letter->hello, sizeof(letter->hello), now) != 0) {
         link_close(link);
         link_init(link, lane->config.secret, 0); /* the worker tries again */
     }
@@ -230,18 +237,13 @@ static int lane_letters(struct lane *lane, uint64_t now)
     while (mailbox_take(&lane->mailbox, &letter)) {
         busy = 1;
         switch (letter.kind) {
-        case LETTER_ACCEPT:
-            lane_accept(lane, &letter, now);
-            break;
-        case LETTER_BOARD:
-            lane_take_board(lane, letter.board);
-            break;
+        case LETTER_ACCEPT: lane_accept(lane, &letter, now); break;
+        case LETTER_BOARD: lane_take_board(lane, letter.board); break;
         case LETTER_GRANT:
             if (!lane_grant(lane, &letter, now))
                 lane_keep_grant(lane, &letter);
             break;
-        default:
-            break;
+        default: break;
         }
     }
     return busy;
@@ -253,7 +255,8 @@ static void lane_complete(struct lane *lane, struct lane_model *model, uint32_t 
     struct board *board = model->board;
 
     if (model->initial) {
-        atomic_fetch_add_explicit(&board->arrived_initial, 1, memory_order_release); /* pairs with the shard's load */
+        atomic_fetch_add_explicit(&board->arrived_initial, 1,
+                                  memory_order_release); /* pairs with the shard's load */
     } else {
         uint64_t step = model->awaited[(unsigned)__builtin_ctz(model->all)];
 #ifdef STEPGATE_MUTANT_RELAXED_ARRIVAL
@@ -261,9 +264,11 @@ static void lane_complete(struct lane *lane, struct lane_model *model, uint32_t 
 #else
         const memory_order order = memory_order_release; /* pairs with the shard's acquire load */
 #endif
-        atomic_store_explicit(&board->arrived[(size_t)lane->config.number * board->workers + rank], step + 1, order);
+        atomic_store_explicit(&board->arrived[(size_t)lane->config.number * board->workers + rank], step + 1,
+                              order);
     }
-    atomic_fetch_add_explicit(&board->arrivals, 1, memory_order_release); /* pairs with the shard's acquire load */
+    atomic_fetch_add_explicit(&board->arrivals, 1,
+                              memory_order_release); /* pairs with the shard's acquire load */
     if (lane->config.wake_shard != NULL)
         lane->config.wake_shard(lane->config.wake_context);
 }
@@ -271,20 +276,22 @@ static void lane_complete(struct lane *lane, struct lane_model *model, uint32_t 
 /* lane_violation -- a worker breaks the protocol. */
 static void lane_violation(struct lane *lane, uint32_t rank, const char *what)
 {
-    error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere", "worker %u sent %s", rank, what);
+    error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere", "worker %u sent %s", rank,
+              what);
     link_fail(&lane->workers[rank].push);
     lane_lost(lane, rank);
 }
 
 /* lane_header -- does a header, already copied, fit what is awaited? */
-static bool lane_header(const struct lane *lane, const struct lane_model *model, const struct slot_header *header,
-                        uint32_t rank, uint32_t group)
+static bool lane_header(const struct lane *lane, const struct lane_model *model,
+                        const struct slot_header *header, uint32_t rank, uint32_t group)
 {
     const struct plan_span *span = lane_span(lane, model, group);
     uint32_t kind = model->initial ? SLOT_INITIAL : SLOT_GRADIENT;
 
-    return header->magic == SLOT_MAGIC && header->model == model->board->model && header->lane == lane->config.number &&
-           header->group == group && header->rank == rank && header->bytes == span->end - span->begin &&
+    return header->magic == SLOT_MAGIC && header->model == model->board->model &&
+           header->lane == lane->config.number && header->group == group && header->rank == rank &&
+           header->bytes == span->end - span->begin &&
            header->incarnation == model->board->slots[rank].incarnation && header->kind == kind
 #ifndef STEPGATE_MUTANT_LATE_CHUNK_ACCEPTED
            && header->step == model->awaited[group]
@@ -316,7 +323,8 @@ static void lane_notify(struct lane *lane, uint32_t rank, uint32_t value, uint64
         lane->stats.duplicates++;
         return;
     }
-    memcpy(&header, model->board->slots[rank].headers + slot_header_offset(lane->config.number, group), sizeof(header));
+    memcpy(&header, model->board->slots[rank].headers + slot_header_offset(lane->config.number, group),
+           sizeof(header));
     if (!model->initial && header.kind == SLOT_INITIAL) {
         lane->stats.stale++; /* the initial values are of step 0 like the first gradients */
         return;
@@ -354,17 +362,14 @@ static void lane_event(struct lane *lane, const struct stepgate_event *event, ui
         }
         lane_violation(lane, rank, "a notify on a pull connection");
         break;
-    case LINK_MESSAGE:
-        lane_violation(lane, rank, "a message on a data connection");
-        break;
+    case LINK_MESSAGE: lane_violation(lane, rank, "a message on a data connection"); break;
     case LINK_WENT_DOWN:
         if (was_up) {
             error_restore(&link->error);
             lane_lost(lane, rank);
         } /* else it was never proved: whoever it was may try again, lane_accept cleans up */
         break;
-    default:
-        break;
+    default: break;
     }
 }
 
@@ -385,7 +390,8 @@ static struct kernel_sum lane_sum(struct lane *lane, const struct board *board, 
 
     for (uint32_t i = 0; i < order->count; i++)
         lane->gradients[i] = (const float *)(const void *)(board->slots[order->ranks[i]].arena + offset);
-    return (struct kernel_sum){lane->gradients, order->weighted ? order->weights : NULL, order->count, order->divisor};
+    return (struct kernel_sum){lane->gradients, order->weighted ? order->weights : NULL, order->count,
+                               order->divisor};
 }
 
 /* lane_apply_span -- one pass over this lane's part of a group. */
@@ -401,7 +407,8 @@ static void lane_apply_span(struct lane *lane, struct lane_model *model, uint32_
 #ifdef STEPGATE_MUTANT_PARITY_SWAPPED
     parity ^= order->step % 7 == 3 ? 1u : 0u;
 #endif
-    uint8_t *now = board->parameters[parity] + span->begin, *next = board->parameters[parity ^ 1u] + span->begin;
+    uint8_t *now = board->parameters[parity] + span->begin,
+            *next = board->parameters[parity ^ 1u] + span->begin;
     const float *from = (const float *)(const void *)now;
     float *to = (float *)(void *)next;
     if (order->kind == BOARD_INITIAL) {
@@ -412,7 +419,8 @@ static void lane_apply_span(struct lane *lane, struct lane_model *model, uint32_
     } else {
         struct kernel_sum sum = lane_sum(lane, board, span->begin);
         if (board->optimizer == MODEL_MOMENTUM)
-            kernel_momentum(&sum, from, to, (float *)(void *)(board->state + span->begin), order->rate, order->momentum, n);
+            kernel_momentum(&sum, from, to, (float *)(void *)(board->state + span->begin), order->rate,
+                            order->momentum, n);
         else
             kernel_sgd(&sum, from, to, order->rate, n);
 #ifdef STEPGATE_MUTANT_DOUBLE_APPLY
@@ -439,7 +447,7 @@ static int lane_apply(struct lane *lane, struct lane_model *model)
         for (uint32_t g = 0; g < board->plan->groups; g++)
             if (model->all >> g & 1u && board->order.kind != BOARD_INITIAL) {
                 for (uint32_t w = 0; w < board->workers; w++)
-                    model->arrived[w] &= (uint8_t)~(1u << g);
+                    model->arrived[w] &= (uint8_t) ~(1u << g);
                 model->awaited[g] = board->order.step + 1;
                 lane_announce(model, g);
             }
@@ -454,10 +462,10 @@ static int lane_apply(struct lane *lane, struct lane_model *model)
 #ifdef STEPGATE_MUTANT_SLOT_FREED_EARLY
         if (board->order.kind == BOARD_INITIAL) {
 #endif
-        for (uint32_t w = 0; w < board->workers; w++)
-            model->arrived[w] &= (uint8_t)~(1u << group);
-        model->awaited[group] = board->order.kind == BOARD_INITIAL ? 0 : board->order.step + 1;
-        lane_announce(model, group);
+            for (uint32_t w = 0; w < board->workers; w++)
+                model->arrived[w] &= (uint8_t) ~(1u << group);
+            model->awaited[group] = board->order.kind == BOARD_INITIAL ? 0 : board->order.step + 1;
+            lane_announce(model, group);
 #ifdef STEPGATE_MUTANT_SLOT_FREED_EARLY
         }
 #endif
@@ -467,7 +475,8 @@ static int lane_apply(struct lane *lane, struct lane_model *model)
     model->initial = false;
     model->applying = false;
     model->done = number;
-    atomic_store_explicit(&board->applied[lane->config.number], number, memory_order_release); /* pairs with the shard */
+    atomic_store_explicit(&board->applied[lane->config.number], number,
+                          memory_order_release); /* pairs with the shard */
     /* a fast worker's spans of the next step came while this one was being applied */
     for (uint32_t w = 0; w < board->workers && !was_initial; w++)
         if (model->all != 0 && model->arrived[w] == model->all)
@@ -494,7 +503,7 @@ static int lane_announcements(struct lane *lane, struct lane_model *model)
             } else if (push->state != LINK_DOWN) {
                 break;
             }
-            model->announce[w] &= (uint8_t)~(1u << group);
+            model->announce[w] &= (uint8_t) ~(1u << group);
             model->announcing--;
             lane->stats.announced++;
             busy = 1;

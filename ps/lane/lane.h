@@ -18,7 +18,7 @@
 struct lane_config {
     uint32_t number, workers, shard, shards;
     struct stepgate_queue *queues[LANE_FABRICS_MAX]; /* one per fabric, NULL: none; owned by the caller */
-    uint64_t job; /* hello_job_hash */
+    uint64_t job;                                    /* hello_job_hash */
     uint64_t incarnation;
     const struct proof_secret *secret;
     struct mailbox *to_shard;

@@ -66,8 +66,8 @@ int link_accept(struct link *link, struct stepgate_request *request, struct step
         return status;
     }
     memcpy(link->theirs_bytes, theirs, STEPGATE_HELLO_BYTES);
-    status = queue->transport->endpoint_accept(request, queue, domain, link->mine_bytes,
-                                               STEPGATE_HELLO_BYTES, link, &link->endpoint);
+    status = queue->transport->endpoint_accept(request, queue, domain, link->mine_bytes, STEPGATE_HELLO_BYTES,
+                                               link, &link->endpoint);
     if (status != 0) {
         link->endpoint = NULL;
         link_fail(link);
@@ -184,7 +184,8 @@ static int link_connected(struct link *link, const struct stepgate_event *event,
 /* link_disconnected -- why: a refusal's reason is worth more than the transport's status. */
 static void link_disconnected(struct link *link, const struct stepgate_event *event)
 {
-    int reason = link->active && link->state == LINK_CONNECTING ? hello_reason(event->data, event->length) : 0;
+    int reason =
+        link->active && link->state == LINK_CONNECTING ? hello_reason(event->data, event->length) : 0;
 
     switch (reason) {
     case 0:
@@ -210,8 +211,7 @@ static void link_disconnected(struct link *link, const struct stepgate_event *ev
                   "refused: the peer counts other workers or ps than %u and %u", link->mine.workers,
                   link->mine.shards);
         break;
-    default:
-        error_set(reason, 0, "", "refused: %s", stepgate_strerror(reason));
+    default: error_set(reason, 0, "", "refused: %s", stepgate_strerror(reason));
     }
     link_fail(link);
 }
@@ -259,21 +259,16 @@ int link_event(struct link *link, const struct stepgate_event *event, uint64_t n
             return LINK_WENT_DOWN;
         }
         return LINK_NOTHING;
-    case STEPGATE_EVENT_DISCONNECTED:
-        link_disconnected(link, event);
-        return LINK_WENT_DOWN;
-    case STEPGATE_EVENT_MESSAGE:
-        return link_message(link, event, now);
+    case STEPGATE_EVENT_DISCONNECTED: link_disconnected(link, event); return LINK_WENT_DOWN;
+    case STEPGATE_EVENT_MESSAGE: return link_message(link, event, now);
     case STEPGATE_EVENT_NOTIFY:
         if (link->state == LINK_UP)
             return LINK_NOTIFY;
         error_set(STEPGATE_EPROTOCOL, 0, "", "a notify before the proof");
         link_fail(link);
         return LINK_WENT_DOWN;
-    case STEPGATE_EVENT_COMPLETION:
-        return LINK_COMPLETION;
-    default:
-        return LINK_NOTHING;
+    case STEPGATE_EVENT_COMPLETION: return LINK_COMPLETION;
+    default: return LINK_NOTHING;
     }
 }
 
@@ -290,11 +285,13 @@ int link_progress(struct link *link, uint64_t now)
     int status = link_flush(link, now);
     if (status == 0 && link->liveness_ns != 0 && link->state == LINK_UP) {
         if (now > link->last_heard && now - link->last_heard > link->liveness_ns) {
-            status = error_set(STEPGATE_EPEER, 0, "look at that host and process; raise liveness if it was only stopped",
+            status = error_set(STEPGATE_EPEER, 0,
+                               "look at that host and process; raise liveness if it was only stopped",
                                "nothing was heard from the peer for %llu ms",
                                (unsigned long long)((now - link->last_heard) / CLOCK_MS));
             error_step(UINT64_MAX, (int64_t)((now - link->last_heard) / CLOCK_MS));
-        } else if (now > link->last_sent && now - link->last_sent >= link->liveness_ns / 4 && link_idle(link)) {
+        } else if (now > link->last_sent && now - link->last_sent >= link->liveness_ns / 4 &&
+                   link_idle(link)) {
             const struct message beat = {.kind = MESSAGE_HEARTBEAT};
             status = link_send(link, &beat, now);
         }

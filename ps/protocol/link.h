@@ -24,17 +24,17 @@ enum link_state { LINK_NEW = 0, LINK_CONNECTING = 1, LINK_PROVING = 2, LINK_UP =
 
 enum link_event_kind {
     LINK_NOTHING = 0,
-    LINK_CAME_UP = 1,  /* both proofs were right */
-    LINK_MESSAGE = 2,  /* link->message holds it, until the next link_event */
-    LINK_NOTIFY = 3,   /* event->value */
+    LINK_CAME_UP = 1,    /* both proofs were right */
+    LINK_MESSAGE = 2,    /* link->message holds it, until the next link_event */
+    LINK_NOTIFY = 3,     /* event->value */
     LINK_COMPLETION = 4, /* event->context, event->status */
-    LINK_WENT_DOWN = 5 /* once; link->error says why */
+    LINK_WENT_DOWN = 5   /* once; link->error says why */
 };
 
 struct link {
     struct stepgate_endpoint *endpoint;
-    void *owner;          /* of the user's */
-    int tag;              /* of the user's */
+    void *owner; /* of the user's */
+    int tag;     /* of the user's */
     enum link_state state;
     bool active;
     struct hello mine, theirs;
@@ -52,12 +52,12 @@ struct link {
 /* link_init -- a link that is not connected; secret must outlive it. liveness_ms 0: no heartbeats. */
 void link_init(struct link *link, const struct proof_secret *secret, int64_t liveness_ms);
 /* link_connect -- the active side: hello is completed with a fresh nonce. */
-int link_connect(struct link *link, struct stepgate_queue *queue, struct stepgate_domain *domain, const char *address,
-                 const struct hello *hello, uint64_t now);
+int link_connect(struct link *link, struct stepgate_queue *queue, struct stepgate_domain *domain,
+                 const char *address, const struct hello *hello, uint64_t now);
 /* link_accept -- the passive side; theirs are the peer's hello bytes from the request event (56 of them). Consumes the request. */
 int link_accept(struct link *link, struct stepgate_request *request, struct stepgate_queue *queue,
-                struct stepgate_domain *domain, const struct hello *hello, const void *theirs, uint32_t theirs_length,
-                uint64_t now);
+                struct stepgate_domain *domain, const struct hello *hello, const void *theirs,
+                uint32_t theirs_length, uint64_t now);
 /* link_event -- takes an event of its endpoint, returns enum link_event_kind: what the user should look at. */
 int link_event(struct link *link, const struct stepgate_event *event, uint64_t now);
 /* link_send -- queues a message; it is sent at once if the endpoint takes it, in order in any case. Errors: EPEER (down), ENOMEM. */

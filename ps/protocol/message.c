@@ -51,9 +51,7 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
 
     bytes_put_u8(&w, (uint8_t)m->kind);
     switch (m->kind) {
-    case MESSAGE_PROOF:
-        bytes_put(&w, m->part, PROOF_BYTES);
-        break;
+    case MESSAGE_PROOF: bytes_put(&w, m->part, PROOF_BYTES); break;
     case MESSAGE_WELCOME:
         bytes_put_u32(&w, m->shard);
         bytes_put_u32(&w, m->shards);
@@ -76,9 +74,7 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
         bytes_put_u32(&w, m->model);
         bytes_put(&w, m->fingerprint, sizeof(m->fingerprint));
         break;
-    case MESSAGE_MODEL_ASK:
-        bytes_put_u32(&w, m->model);
-        break;
+    case MESSAGE_MODEL_ASK: bytes_put_u32(&w, m->model); break;
     case MESSAGE_MODEL_OK:
     case MESSAGE_PARAMETERS:
         bytes_put_u32(&w, m->model);
@@ -113,20 +109,14 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
         bytes_put_u64(&w, m->verdict_step);
         break;
     case MESSAGE_BARRIER:
-    case MESSAGE_BARRIER_OVER:
-        bytes_put_u64(&w, m->step);
-        break;
-    case MESSAGE_ABORT:
-        message_pack_error(&w, &m->error);
-        break;
+    case MESSAGE_BARRIER_OVER: bytes_put_u64(&w, m->step); break;
+    case MESSAGE_ABORT: message_pack_error(&w, &m->error); break;
     case MESSAGE_HEARTBEAT:
     case MESSAGE_LEAVE:
     case MESSAGE_LEFT:
     case MESSAGE_SHARD_DONE:
-    case MESSAGE_READY:
-        break;
-    default:
-        w.overflow = true;
+    case MESSAGE_READY: break;
+    default: w.overflow = true;
     }
     if (w.overflow)
         return error_set(STEPGATE_EINVAL, 0, "", "a message of kind %d cannot be packed", m->kind);
@@ -137,9 +127,7 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
 static void message_unpack_body(struct bytes_reader *r, struct message *m)
 {
     switch (m->kind) {
-    case MESSAGE_PROOF:
-        bytes_get(r, m->part, PROOF_BYTES);
-        break;
+    case MESSAGE_PROOF: bytes_get(r, m->part, PROOF_BYTES); break;
     case MESSAGE_WELCOME:
         m->shard = bytes_get_u32(r);
         m->shards = bytes_get_u32(r);
@@ -162,9 +150,7 @@ static void message_unpack_body(struct bytes_reader *r, struct message *m)
         m->model = bytes_get_u32(r);
         bytes_get(r, m->fingerprint, sizeof(m->fingerprint));
         break;
-    case MESSAGE_MODEL_ASK:
-        m->model = bytes_get_u32(r);
-        break;
+    case MESSAGE_MODEL_ASK: m->model = bytes_get_u32(r); break;
     case MESSAGE_MODEL_OK:
     case MESSAGE_PARAMETERS:
         m->model = bytes_get_u32(r);
@@ -199,20 +185,14 @@ static void message_unpack_body(struct bytes_reader *r, struct message *m)
         m->verdict_step = bytes_get_u64(r);
         break;
     case MESSAGE_BARRIER:
-    case MESSAGE_BARRIER_OVER:
-        m->step = bytes_get_u64(r);
-        break;
-    case MESSAGE_ABORT:
-        message_unpack_error(r, &m->error);
-        break;
+    case MESSAGE_BARRIER_OVER: m->step = bytes_get_u64(r); break;
+    case MESSAGE_ABORT: message_unpack_error(r, &m->error); break;
     case MESSAGE_HEARTBEAT:
     case MESSAGE_LEAVE:
     case MESSAGE_LEFT:
     case MESSAGE_SHARD_DONE:
-    case MESSAGE_READY:
-        break;
-    default:
-        r->underflow = true;
+    case MESSAGE_READY: break;
+    default: r->underflow = true;
     }
 }
 
@@ -234,16 +214,26 @@ int message_unpack(const void *data, size_t length, struct message *out)
 const char *message_name(int kind)
 {
     static const char *const names[] = {
-        [MESSAGE_PROOF] = "proof",           [MESSAGE_HEARTBEAT] = "heartbeat",
-        [MESSAGE_WELCOME] = "welcome",       [MESSAGE_MODEL_PART] = "model part",
-        [MESSAGE_MODEL_CHECK] = "model check", [MESSAGE_MODEL_ASK] = "model ask",
-        [MESSAGE_MODEL_OK] = "model ok",     [MESSAGE_PARAMETERS] = "parameters",
-        [MESSAGE_SEAL] = "seal",             [MESSAGE_COMPLETE] = "complete",
-        [MESSAGE_COMMIT] = "commit",         [MESSAGE_TOKEN] = "token",
-        [MESSAGE_APPLIED] = "applied",       [MESSAGE_BARRIER] = "barrier",
-        [MESSAGE_BARRIER_OVER] = "barrier over", [MESSAGE_LEAVE] = "leave",
-        [MESSAGE_LEFT] = "left",             [MESSAGE_ABORT] = "abort",
-        [MESSAGE_SHARD_DONE] = "shard done", [MESSAGE_READY] = "ready",
+        [MESSAGE_PROOF] = "proof",
+        [MESSAGE_HEARTBEAT] = "heartbeat",
+        [MESSAGE_WELCOME] = "welcome",
+        [MESSAGE_MODEL_PART] = "model part",
+        [MESSAGE_MODEL_CHECK] = "model check",
+        [MESSAGE_MODEL_ASK] = "model ask",
+        [MESSAGE_MODEL_OK] = "model ok",
+        [MESSAGE_PARAMETERS] = "parameters",
+        [MESSAGE_SEAL] = "seal",
+        [MESSAGE_COMPLETE] = "complete",
+        [MESSAGE_COMMIT] = "commit",
+        [MESSAGE_TOKEN] = "token",
+        [MESSAGE_APPLIED] = "applied",
+        [MESSAGE_BARRIER] = "barrier",
+        [MESSAGE_BARRIER_OVER] = "barrier over",
+        [MESSAGE_LEAVE] = "leave",
+        [MESSAGE_LEFT] = "left",
+        [MESSAGE_ABORT] = "abort",
+        [MESSAGE_SHARD_DONE] = "shard done",
+        [MESSAGE_READY] = "ready",
     };
 
     if (kind <= 0 || kind >= (int)(sizeof(names) / sizeof(names[0])) || names[kind] == NULL)

@@ -13,30 +13,40 @@
 #include "stepgate/transport.h"
 
 enum message_kind {
-    MESSAGE_PROOF = 1,      /* both ways, first on every connection: proof[32]. Handled by the link. */
-    MESSAGE_HEARTBEAT = 2,  /* both ways: nothing. Handled by the link. */
-    MESSAGE_WELCOME = 3,    /* shard -> worker, after the proofs on a control connection: shard, shards, workers, lanes, group_bytes, cut_bytes */
-    MESSAGE_MODEL_PART = 4, /* worker -> shard: model, offset, total, bytes. Worker 0 always; others only when asked */
-    MESSAGE_MODEL_CHECK = 5,/* worker -> shard: model, fingerprint. Every worker; on worker 0 after its parts */
-    MESSAGE_MODEL_ASK = 6,  /* shard -> worker: model. "Your fingerprint differs: send your parts, I will say where" */
-    MESSAGE_MODEL_OK = 7,   /* shard -> worker: model, step, descriptor (slots, exported on this control endpoint), arena_offset, header_offset */
-    MESSAGE_PARAMETERS = 8, /* lane 0 -> worker, on its pull endpoint: model, descriptor, arena_offset (parity 0), header_offset (parity 1) */
-    MESSAGE_SEAL = 9,       /* worker -> every shard: model, step, attempt, weight (0: counts for nothing) */
-    MESSAGE_COMPLETE = 10,  /* shard -> leader: model, step, slot kind: every contribution is complete here, and the step before is applied */
-    MESSAGE_COMMIT = 11,    /* leader -> shard: model, step, slot kind, rate (f32 bits), momentum (f32 bits). Idempotent by step */
-    MESSAGE_TOKEN = 12,     /* leader -> worker: model, step (the new one), verdict, verdict_step */
-    MESSAGE_APPLIED = 13,   /* shard -> leader: model, step (the one that was committed), slot kind */
-    MESSAGE_BARRIER = 14,   /* worker -> leader: sequence (in step) */
+    MESSAGE_PROOF = 1,     /* both ways, first on every connection: proof[32]. Handled by the link. */
+    MESSAGE_HEARTBEAT = 2, /* both ways: nothing. Handled by the link. */
+    MESSAGE_WELCOME =
+        3, /* shard -> worker, after the proofs on a control connection: shard, shards, workers, lanes, group_bytes, cut_bytes */
+    MESSAGE_MODEL_PART =
+        4, /* worker -> shard: model, offset, total, bytes. Worker 0 always; others only when asked */
+    MESSAGE_MODEL_CHECK =
+        5, /* worker -> shard: model, fingerprint. Every worker; on worker 0 after its parts */
+    MESSAGE_MODEL_ASK =
+        6, /* shard -> worker: model. "Your fingerprint differs: send your parts, I will say where" */
+    MESSAGE_MODEL_OK =
+        7, /* shard -> worker: model, step, descriptor (slots, exported on this control endpoint), arena_offset, header_offset */
+    MESSAGE_PARAMETERS =
+        8, /* lane 0 -> worker, on its pull endpoint: model, descriptor, arena_offset (parity 0), header_offset (parity 1) */
+    MESSAGE_SEAL = 9, /* worker -> every shard: model, step, attempt, weight (0: counts for nothing) */
+    MESSAGE_COMPLETE =
+        10, /* shard -> leader: model, step, slot kind: every contribution is complete here, and the step before is applied */
+    MESSAGE_COMMIT =
+        11, /* leader -> shard: model, step, slot kind, rate (f32 bits), momentum (f32 bits). Idempotent by step */
+    MESSAGE_TOKEN = 12,        /* leader -> worker: model, step (the new one), verdict, verdict_step */
+    MESSAGE_APPLIED = 13,      /* shard -> leader: model, step (the one that was committed), slot kind */
+    MESSAGE_BARRIER = 14,      /* worker -> leader: sequence (in step) */
     MESSAGE_BARRIER_OVER = 15, /* leader -> worker: sequence (in step) */
-    MESSAGE_LEAVE = 16,     /* worker -> every shard: this worker is done */
-    MESSAGE_LEFT = 17,      /* shard -> worker: the answer */
-    MESSAGE_ABORT = 18,     /* anybody -> anybody: the job has failed: code, role, rank, step, waited_ms, host, text, remedy */
-    MESSAGE_SHARD_DONE = 19,/* shard -> leader: every worker has left me, I end; and leader -> shard likewise */
-    MESSAGE_READY = 20      /* shard -> worker on control: all T workers are here, all shards too (information) */
+    MESSAGE_LEAVE = 16,        /* worker -> every shard: this worker is done */
+    MESSAGE_LEFT = 17,         /* shard -> worker: the answer */
+    MESSAGE_ABORT =
+        18, /* anybody -> anybody: the job has failed: code, role, rank, step, waited_ms, host, text, remedy */
+    MESSAGE_SHARD_DONE =
+        19,            /* shard -> leader: every worker has left me, I end; and leader -> shard likewise */
+    MESSAGE_READY = 20 /* shard -> worker on control: all T workers are here, all shards too (information) */
 };
 
-#define MESSAGE_BYTES_MAX 1024u  /* every transport carries this */
-#define MESSAGE_PART_BYTES 896u  /* of a model, per MODEL_PART */
+#define MESSAGE_BYTES_MAX 1024u /* every transport carries this */
+#define MESSAGE_PART_BYTES 896u /* of a model, per MODEL_PART */
 
 struct message {
     int kind;
@@ -45,7 +55,7 @@ struct message {
     uint32_t shard, shards, workers, lanes;
     uint64_t group_bytes, cut_bytes;
     uint64_t offset, total;
-    uint32_t length;     /* of part */
+    uint32_t length; /* of part */
     uint8_t part[MESSAGE_PART_BYTES];
     uint8_t fingerprint[MODEL_FINGERPRINT_BYTES];
     struct stepgate_descriptor descriptor;

@@ -284,7 +284,8 @@ int model_difference(const struct model *first, const struct model *other, char 
         const struct model_variable *v = &first->variables[i], *w = &other->variables[i];
         model_shape(v, a, sizeof(a));
         model_shape(w, b, sizeof(b));
-        if (strcmp(v->name, w->name) != 0 || strcmp(a, b) != 0 || v->kind != w->kind || v->dtype != w->dtype) {
+        if (strcmp(v->name, w->name) != 0 || strcmp(a, b) != 0 || v->kind != w->kind ||
+            v->dtype != w->dtype) {
             snprintf(text, size, "variable %zu is %s %s, on worker 0 it is %s %s", i, w->name, b, v->name, a);
             return 1;
         }

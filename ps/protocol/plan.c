@@ -8,7 +8,8 @@
 
 #define PLAN_GROUP_BYTES (UINT64_C(1) << 20)
 #define PLAN_CUT_BYTES (UINT64_C(256) << 20)
-#define PLAN_SPAN_UNIT (UINT64_C(4) * PLAN_BLOCK) /* bytes: lanes are cut at multiples of it where there is enough */
+#define PLAN_SPAN_UNIT                                                                                       \
+    (UINT64_C(4) * PLAN_BLOCK) /* bytes: lanes are cut at multiples of it where there is enough */
 
 /* plan_round -- up to a multiple of unit. */
 static uint64_t plan_round(uint64_t value, uint64_t unit)
@@ -95,8 +96,8 @@ static int plan_place(struct plan *plan, const struct model *model, const struct
         for (uint64_t p = 0; p < parts; p++, piece++) {
             uint64_t units = (v->bytes + unit - 1) / unit;
             uint64_t end = p + 1 == parts ? v->bytes : units * (p + 1) / parts * unit;
-            *piece = (struct plan_piece){.variable = items[i].variable, .shard = shard, .first = first,
-                                         .bytes = end - first};
+            *piece = (struct plan_piece){
+                .variable = items[i].variable, .shard = shard, .first = first, .bytes = end - first};
             load[shard] += end - first;
             first = end;
             shard = (shard + 1) % plan->shards;
@@ -145,8 +146,8 @@ static void plan_split(struct plan *plan, struct plan_shard *shard, uint64_t gro
         uint64_t bytes = end - begin, from = begin;
         uint64_t unit = bytes >= PLAN_SPAN_UNIT * plan->lanes ? PLAN_SPAN_UNIT : PLAN_LINE;
         for (uint64_t l = 0; l < plan->lanes; l++) {
-            uint64_t to = l + 1 == plan->lanes ? end
-                                               : begin + plan_round(bytes / plan->lanes * (l + 1), unit);
+            uint64_t to =
+                l + 1 == plan->lanes ? end : begin + plan_round(bytes / plan->lanes * (l + 1), unit);
             if (to > end)
                 to = end;
             shard->spans[g][l] = (struct plan_span){from, to};
@@ -163,8 +164,9 @@ int plan_new(const struct model *model, const struct plan_options *options, stru
         return error_set(STEPGATE_EINVAL, 0, "declare at least one variable", "model %s has no variable",
                          model->name);
     if (options->shards == 0 || options->lanes == 0 || options->lanes > PLAN_LANES_MAX)
-        return error_set(STEPGATE_EINVAL, 0, "", "%u shards and %u lanes: at least one of each, at most %u lanes",
-                         options->shards, options->lanes, PLAN_LANES_MAX);
+        return error_set(STEPGATE_EINVAL, 0, "",
+                         "%u shards and %u lanes: at least one of each, at most %u lanes", options->shards,
+                         options->lanes, PLAN_LANES_MAX);
     struct plan *plan = calloc(1, sizeof(*plan));
     if (plan == NULL)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for the plan of model %s", model->name);
@@ -189,7 +191,8 @@ int plan_new(const struct model *model, const struct plan_options *options, stru
         goto delete_plan;
     plan_lay_out(plan);
     for (uint32_t s = 0; s < plan->shards; s++)
-        plan_split(plan, &plan->shard[s], options->group_bytes != 0 ? options->group_bytes : PLAN_GROUP_BYTES);
+        plan_split(plan, &plan->shard[s],
+                   options->group_bytes != 0 ? options->group_bytes : PLAN_GROUP_BYTES);
     *out = plan;
     return 0;
 

@@ -20,17 +20,17 @@
 
 #include "ps/protocol/model.h"
 
-#define PLAN_LINE 64u         /* bytes */
-#define PLAN_BLOCK 4096u      /* elements: norms are added over blocks of this size, cuts fall between them */
-#define PLAN_GROUPS_MAX 8u    /* per shard */
+#define PLAN_LINE 64u      /* bytes */
+#define PLAN_BLOCK 4096u   /* elements: norms are added over blocks of this size, cuts fall between them */
+#define PLAN_GROUPS_MAX 8u /* per shard */
 #define PLAN_LANES_MAX 64u
 
 struct plan_piece {
     uint32_t variable;
     uint32_t shard;
-    uint64_t first;    /* byte within the variable */
-    uint64_t bytes;    /* length */
-    uint64_t offset;   /* byte within the shard's arena */
+    uint64_t first;  /* byte within the variable */
+    uint64_t bytes;  /* length */
+    uint64_t offset; /* byte within the shard's arena */
 };
 
 struct plan_span {
@@ -40,7 +40,7 @@ struct plan_span {
 struct plan_shard {
     uint64_t arena_bytes; /* multiple of PLAN_LINE, at least PLAN_LINE */
     uint32_t groups;
-    size_t first_piece, pieces;                      /* range in plan->by_shard */
+    size_t first_piece, pieces;                              /* range in plan->by_shard */
     struct plan_span spans[PLAN_GROUPS_MAX][PLAN_LANES_MAX]; /* [group][lane] */
 };
 
@@ -48,8 +48,9 @@ struct plan {
     uint32_t shards, lanes;
     size_t pieces;
     struct plan_piece *by_variable; /* ordered by (variable, first) */
-    size_t *variable_first;         /* index of variable v's first piece in by_variable; variable_first[count] = pieces */
-    struct plan_piece *by_shard;    /* ordered by (shard, offset) */
+    size_t *
+        variable_first; /* index of variable v's first piece in by_variable; variable_first[count] = pieces */
+    struct plan_piece *by_shard; /* ordered by (shard, offset) */
     struct plan_shard *shard;
 };
 

@@ -27,7 +27,7 @@ struct slot_header {
     uint64_t incarnation; /* of the worker's process */
     uint64_t bytes;       /* of the span */
     uint32_t rank;
-    uint32_t attempt;     /* 0, or the number of the replay */
+    uint32_t attempt; /* 0, or the number of the replay */
     uint32_t model;
     uint16_t lane, group;
     uint32_t kind;        /* enum slot_kind */
@@ -35,7 +35,8 @@ struct slot_header {
     uint8_t reserved[16]; /* zero */
 };
 #define SLOT_MAGIC 0x53474853u
-static_assert(sizeof(struct slot_header) == 64, "a header is one cache line and fits every device's inline size");
+static_assert(sizeof(struct slot_header) == 64,
+              "a header is one cache line and fits every device's inline size");
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arenas travel as they lie in memory");
 
 #define SLOT_MODELS_MAX 256u

@@ -101,13 +101,15 @@ static int server_listen_address(struct stepgate_server *server)
 /* server_settings -- numbers and lists from the knobs. */
 static int server_settings(struct stepgate_server *server)
 {
-    const char *text = knob_text(&server->knobs, "ps_hosts"), *secret = knob_text(&server->knobs, "secret_file");
+    const char *text = knob_text(&server->knobs, "ps_hosts"),
+               *secret = knob_text(&server->knobs, "secret_file");
     int status = hosts_parse("ps_hosts", text != NULL ? text : "", &server->ps);
 
     if (status != 0)
         return status;
     if (knob_int(&server->knobs, "job_name") == KNOB_ROLE_WORKER)
-        return error_set(STEPGATE_EINVAL, 0, "give a ps --job-name ps", "this is a ps, but job_name says worker");
+        return error_set(STEPGATE_EINVAL, 0, "give a ps --job-name ps",
+                         "this is a ps, but job_name says worker");
     int workers = knobs_workers(&server->knobs);
     if (workers < 0)
         return workers;
@@ -115,10 +117,11 @@ static int server_settings(struct stepgate_server *server)
     server->number = (uint32_t)knob_int(&server->knobs, "task_index");
     server->lanes = (uint32_t)knob_int(&server->knobs, "lanes");
     if (server->ps.count == 0 && server->number != 0)
-        return error_set(STEPGATE_EINVAL, 0, "give --ps-hosts with the address of every ps", "no ps is named");
+        return error_set(STEPGATE_EINVAL, 0, "give --ps-hosts with the address of every ps",
+                         "no ps is named");
     if (server->ps.count > 0 && server->number >= server->ps.count)
-        return error_set(STEPGATE_EINVAL, 0, "ranks are 0 .. number of ps - 1", "ps %u of a list of %zu", server->number,
-                         server->ps.count);
+        return error_set(STEPGATE_EINVAL, 0, "ranks are 0 .. number of ps - 1", "ps %u of a list of %zu",
+                         server->number, server->ps.count);
     if (server->number != 0 && (!server->ps.entries[0].known || server->ps.entries[0].port == 0))
         return error_set(STEPGATE_EINVAL, 0, "give the address of ps 0 in --ps-hosts",
                          "ps %u does not know the address of ps 0", server->number);
@@ -276,11 +279,13 @@ int stepgate_server_new(const struct stepgate_options *options, struct stepgate_
         error_restore(&error);
         return status;
     }
-    log_line(&server->knobs.log, LOG_INFO, "ps %u of %zu for %u workers, listening %s, transport %s%s%s, %u lane%s, wait %s",
-             server->number, server->ps.count > 0 ? server->ps.count : 1, server->workers, shard_address(server->shard),
-             server->fabrics[0]->transport->name, server->fabric_count > 1 ? " and " : "",
-             server->fabric_count > 1 ? server->fabrics[1]->transport->name : "", server->lanes, server->lanes > 1 ? "s" : "",
-             knob_text(&server->knobs, "wait"));
+    log_line(&server->knobs.log, LOG_INFO,
+             "ps %u of %zu for %u workers, listening %s, transport %s%s%s, %u lane%s, wait %s",
+             server->number, server->ps.count > 0 ? server->ps.count : 1, server->workers,
+             shard_address(server->shard), server->fabrics[0]->transport->name,
+             server->fabric_count > 1 ? " and " : "",
+             server->fabric_count > 1 ? server->fabrics[1]->transport->name : "", server->lanes,
+             server->lanes > 1 ? "s" : "", knob_text(&server->knobs, "wait"));
     *out = server;
     return 0;
 }
@@ -300,8 +305,10 @@ static bool server_lane_ready(void *context)
 {
     struct server_lane *thread = context;
 
-    return lane_progress(thread->server->lane_list[thread - thread->server->lane_threads], clock_now()) != 0 ||
-           atomic_load_explicit(&thread->server->ended, memory_order_acquire); /* pairs with server_end_lanes */
+    return lane_progress(thread->server->lane_list[thread - thread->server->lane_threads], clock_now()) !=
+               0 ||
+           atomic_load_explicit(&thread->server->ended,
+                                memory_order_acquire); /* pairs with server_end_lanes */
 }
 
 /* server_lane_arm -- its queues. */
@@ -319,7 +326,8 @@ static void *server_lane_run(void *context)
     struct lane *lane = thread->server->lane_list[thread - thread->server->lane_threads];
     const struct waiter_goal goal = {server_lane_ready, server_lane_arm, thread};
 
-    while (!atomic_load_explicit(&thread->server->ended, memory_order_acquire)) /* pairs with server_end_lanes */
+    while (
+        !atomic_load_explicit(&thread->server->ended, memory_order_acquire)) /* pairs with server_end_lanes */
         if (lane_progress(lane, clock_now()) == 0)
             waiter_wait(thread->waiter, lane_deadline(lane), &goal);
     return NULL;
@@ -415,7 +423,8 @@ int stepgate_server_address(const struct stepgate_server *server, char *text, si
     if (server == NULL || text == NULL)
         return error_set(STEPGATE_EINVAL, 0, "", "server and text must not be NULL");
     if (strlen(shard_address(server->shard)) >= bytes)
-        return error_set(STEPGATE_EINVAL, 0, "give STEPGATE_ADDRESS_BYTES", "%zu bytes are too few for the address", bytes);
+        return error_set(STEPGATE_EINVAL, 0, "give STEPGATE_ADDRESS_BYTES",
+                         "%zu bytes are too few for the address", bytes);
     snprintf(text, bytes, "%s", shard_address(server->shard));
     return 0;
 }
@@ -426,7 +435,8 @@ int stepgate_server_stats(const struct stepgate_server *server, struct stepgate_
     struct shard_stats inner;
 
     if (server == NULL || stats == NULL || stats->size < sizeof(*stats))
-        return error_set(STEPGATE_EINVAL, 0, "set stats.size", "server or stats is NULL, or stats is too small");
+        return error_set(STEPGATE_EINVAL, 0, "set stats.size",
+                         "server or stats is NULL, or stats is too small");
     shard_stats(server->shard, &inner);
     stats->steps = inner.steps;
     stats->bytes_promised = inner.memory_promised;

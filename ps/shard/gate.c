@@ -16,8 +16,8 @@ void shard_seal(struct shard *shard, uint32_t rank, const struct message *m, uin
 
     if (share == NULL || !share->told || !isfinite(m->weight) || m->weight < 0) {
         error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
-                  "worker %u sealed step %llu of model %u, which is not placed", rank, (unsigned long long)m->step,
-                  m->model);
+                  "worker %u sealed step %llu of model %u, which is not placed", rank,
+                  (unsigned long long)m->step, m->model);
         shard_abort(shard, now);
         return;
     }
@@ -54,7 +54,8 @@ static bool shard_is_complete(const struct shard_model *model)
             if (!model->shares[w].told)
                 return false;
         return model->shares[0].sealed_initial &&
-               atomic_load_explicit(&model->board.arrived_initial, memory_order_acquire) == /* pairs with the lanes */
+               atomic_load_explicit(&model->board.arrived_initial,
+                                    memory_order_acquire) == /* pairs with the lanes */
                    model->board.active_lanes;
     }
     for (uint32_t w = 0; w < model->board.workers; w++) {
@@ -109,12 +110,13 @@ void shard_commit(struct shard *shard, const struct message *commit, uint64_t no
     (void)now;
     if (shard->ending)
         return;
-    if (model == NULL || model->phase != phase || model->ordered || (phase == PHASE_RUNNING && commit->step != model->step)) {
+    if (model == NULL || model->phase != phase || model->ordered ||
+        (phase == PHASE_RUNNING && commit->step != model->step)) {
         shard->stats.duplicate_commits++;
 #ifdef STEPGATE_MUTANT_COMMIT_NOT_IDEMPOTENT
         if (model == NULL || model->ordered || model->phase != PHASE_RUNNING)
 #endif
-        return;
+            return;
     }
     shard->stats.commits++;
     shard_order(model, commit);
@@ -128,7 +130,8 @@ void shard_commit(struct shard *shard, const struct message *commit, uint64_t no
 /* shard_applied -- every lane has done the order. */
 static bool shard_applied(const struct shard_model *model)
 {
-    uint64_t number = atomic_load_explicit(&model->board.order_number, memory_order_relaxed); /* only this thread raises it */
+    uint64_t number = atomic_load_explicit(&model->board.order_number,
+                                           memory_order_relaxed); /* only this thread raises it */
 
     for (uint32_t l = 0; l < model->board.lanes; l++) /* pairs with the lanes' release stores */
         if (atomic_load_explicit(&model->board.applied[l], memory_order_acquire) != number)
@@ -139,7 +142,9 @@ static bool shard_applied(const struct shard_model *model)
 /* shard_pass -- the step is applied: the next one is awaited. */
 static void shard_pass(struct shard_model *model, uint64_t now)
 {
-    struct message applied = {.kind = MESSAGE_APPLIED, .model = model->number, .step = model->step,
+    struct message applied = {.kind = MESSAGE_APPLIED,
+                              .model = model->number,
+                              .step = model->step,
                               .slot_kind = model->phase == PHASE_INITIAL ? SLOT_INITIAL : SLOT_GRADIENT};
 
     model->ordered = false;
@@ -152,7 +157,8 @@ static void shard_pass(struct shard_model *model, uint64_t now)
         model->shard->stats.steps++;
     }
     model->step_since = now;
-    model->report_at = clock_after(now, model->shard->config.stall_report_ms > 0 ? model->shard->config.stall_report_ms : -1);
+    model->report_at = clock_after(
+        now, model->shard->config.stall_report_ms > 0 ? model->shard->config.stall_report_ms : -1);
     leader_send(model->shard, &applied, now);
 }
 
@@ -177,9 +183,10 @@ static void shard_report(struct shard_model *model, uint64_t now)
             used += (size_t)n;
     }
     if (some && used > 0)
-        log_line(&model->shard->config.log, LOG_WARN, "model %s, step %llu: after %llu ms still waiting for worker %s",
-                 model->model->name, (unsigned long long)model->step,
-                 (unsigned long long)((now - model->step_since) / CLOCK_MS), names);
+        log_line(&model->shard->config.log, LOG_WARN,
+                 "model %s, step %llu: after %llu ms still waiting for worker %s", model->model->name,
+                 (unsigned long long)model->step, (unsigned long long)((now - model->step_since) / CLOCK_MS),
+                 names);
 }
 
 /* shard_departed -- somebody pushed to a step to which a worker that left gave nothing: policy fail. */
@@ -200,7 +207,8 @@ static bool shard_departed(struct shard_model *model, uint64_t now)
     if (!sealed || gone == UINT32_MAX)
         return false;
     error_set(STEPGATE_ELOST, 0, "let every worker run the same number of steps",
-              "worker %u left the job before step %llu, to which others contribute", gone, (unsigned long long)model->step);
+              "worker %u left the job before step %llu, to which others contribute", gone,
+              (unsigned long long)model->step);
     error_peer(STEPGATE_ROLE_WORKER, (int)gone, "", "");
     error_step(model->step, -1);
     shard_abort(shard, now);
@@ -216,24 +224,30 @@ void shard_gate(struct shard_model *model, uint64_t now)
         else
             return;
     }
-    uint64_t arrivals = atomic_load_explicit(&model->board.arrivals, memory_order_acquire); /* pairs with the lanes */
+    uint64_t arrivals =
+        atomic_load_explicit(&model->board.arrivals, memory_order_acquire); /* pairs with the lanes */
     if (arrivals != model->seen_arrivals) {
         model->seen_arrivals = arrivals;
         model->look = true;
     }
     if (now >= model->report_at)
         shard_report(model, now);
-    if (!model->look || model->complete_sent || (model->shard->config.number != 0 && !model->shard->leader_up))
+    if (!model->look || model->complete_sent ||
+        (model->shard->config.number != 0 && !model->shard->leader_up))
         return; /* workers may be faster than this shard's way to the leader */
     model->look = false;
     if (shard_departed(model, now) || !shard_is_complete(model))
         return;
     model->complete_sent = true;
-    const struct message complete = {.kind = MESSAGE_COMPLETE, .model = model->number, .step = model->step,
-                                     .slot_kind = model->phase == PHASE_INITIAL ? SLOT_INITIAL : SLOT_GRADIENT};
+    const struct message complete = {.kind = MESSAGE_COMPLETE,
+                                     .model = model->number,
+                                     .step = model->step,
+                                     .slot_kind =
+                                         model->phase == PHASE_INITIAL ? SLOT_INITIAL : SLOT_GRADIENT};
 #ifdef STEPGATE_MUTANT_APPLY_BEFORE_COMMIT
     if (model->phase == PHASE_RUNNING) {
-        struct message early = {.kind = MESSAGE_COMMIT, .model = model->number, .step = model->step, .slot_kind = SLOT_GRADIENT};
+        struct message early = {
+            .kind = MESSAGE_COMMIT, .model = model->number, .step = model->step, .slot_kind = SLOT_GRADIENT};
         float rate = model_learning_rate(model->model, model->step), momentum = (float)model->model->momentum;
         memcpy(&early.rate_bits, &rate, sizeof(rate));
         memcpy(&early.momentum_bits, &momentum, sizeof(momentum));

@@ -34,10 +34,11 @@ struct shard_seal {
 struct shard_share {
     bool checked, matched, told;
     uint8_t fingerprint[MODEL_FINGERPRINT_BYTES];
-    struct shard_seal seal[2]; /* by parity of the step: a worker that contributes nothing may be one step ahead of this shard */
+    struct shard_seal seal
+        [2]; /* by parity of the step: a worker that contributes nothing may be one step ahead of this shard */
     bool sealed_initial;
     struct stepgate_region *region;
-    uint8_t *parts;      /* a model that is coming in, part by part */
+    uint8_t *parts; /* a model that is coming in, part by part */
     uint64_t parts_total, parts_there;
     bool asked;
 };
@@ -57,10 +58,10 @@ struct shard_model {
     uint64_t parity_offset[2];
     uint64_t state_bytes;
     uint64_t seen_arrivals;
-    bool look;          /* something changed: look whether the step is complete */
-    bool complete_sent; /* for the step (or the initial values) awaited now */
-    bool ordered;       /* an order is with the lanes */
-    uint64_t step;      /* awaited now; parameters of this step are there */
+    bool look;           /* something changed: look whether the step is complete */
+    bool complete_sent;  /* for the step (or the initial values) awaited now */
+    bool ordered;        /* an order is with the lanes */
+    uint64_t step;       /* awaited now; parameters of this step are there */
     uint64_t step_since; /* when it began */
     uint64_t report_at;
 };
@@ -91,7 +92,7 @@ struct shard {
     struct leader_model *leads[SLOT_MODELS_MAX];
     uint64_t started, join_deadline, join_report_at, attend_at;
     bool gathered;
-    bool ending;          /* nothing new is begun: last words are flushed */
+    bool ending; /* nothing new is begun: last words are flushed */
     bool finished;
     uint64_t end_deadline;
     bool failed;

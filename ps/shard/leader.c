@@ -17,7 +17,8 @@ int leader_model_new(struct shard *shard, uint32_t number)
         lead->complete_initial = calloc(shard->config.shards, sizeof(*lead->complete_initial));
         lead->applied_initial = calloc(shard->config.shards, sizeof(*lead->applied_initial));
     }
-    if (lead == NULL || lead->complete_next == NULL || lead->complete_initial == NULL || lead->applied_initial == NULL) {
+    if (lead == NULL || lead->complete_next == NULL || lead->complete_initial == NULL ||
+        lead->applied_initial == NULL) {
         if (lead != NULL)
             leader_model_delete(&lead);
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for the leader's part of model %u", number);
@@ -58,7 +59,8 @@ static void leader_spread(struct shard *shard, const struct message *commit, uin
 }
 
 /* leader_tokens -- every worker is let into the next step, and told what became of its contribution. */
-static void leader_tokens(struct shard *shard, struct shard_model *model, uint64_t step, bool after_step, uint64_t now)
+static void leader_tokens(struct shard *shard, struct shard_model *model, uint64_t step, bool after_step,
+                          uint64_t now)
 {
     for (uint32_t w = 0; w < shard->config.workers; w++) {
         struct message token = {.kind = MESSAGE_TOKEN, .model = model->number, .step = step};
@@ -86,7 +88,8 @@ static void leader_decide(struct shard *shard, struct shard_model *model, uint64
             if (!lead->complete_initial[s])
                 return;
         lead->initial_done = true;
-        const struct message commit = {.kind = MESSAGE_COMMIT, .model = model->number, .slot_kind = SLOT_INITIAL};
+        const struct message commit = {
+            .kind = MESSAGE_COMMIT, .model = model->number, .slot_kind = SLOT_INITIAL};
         leader_spread(shard, &commit, now);
         return;
     }
@@ -100,13 +103,13 @@ static void leader_decide(struct shard *shard, struct shard_model *model, uint64
         return;
     lead->commits++;
     float rate = model_learning_rate(model->model, step), momentum = (float)model->model->momentum;
-    struct message commit = {.kind = MESSAGE_COMMIT, .model = model->number, .step = step, .slot_kind = SLOT_GRADIENT};
+    struct message commit = {
+        .kind = MESSAGE_COMMIT, .model = model->number, .step = step, .slot_kind = SLOT_GRADIENT};
     memcpy(&commit.rate_bits, &rate, sizeof(rate));
     memcpy(&commit.momentum_bits, &momentum, sizeof(momentum));
     leader_spread(shard, &commit, now);
     leader_tokens(shard, model, step + 1, true, now);
 }
-
 
 /* leader_complete -- a shard has every contribution of a step. */
 void leader_complete(struct shard *shard, uint32_t from, const struct message *m, uint64_t now)
@@ -115,7 +118,8 @@ void leader_complete(struct shard *shard, uint32_t from, const struct message *m
 
     if (shard->ending)
         return;
-    if (shard->leads[m->model] == NULL && leader_model_new(shard, m->model) != 0) { /* shards may be ahead of the leader */
+    if (shard->leads[m->model] == NULL &&
+        leader_model_new(shard, m->model) != 0) { /* shards may be ahead of the leader */
         shard_abort(shard, now);
         return;
     }
@@ -134,7 +138,8 @@ void leader_applied(struct shard *shard, uint32_t from, const struct message *m,
     struct leader_model *lead = shard->leads[m->model];
     struct shard_model *model = shard->models[m->model];
 
-    if (lead == NULL || model == NULL || shard->ending || m->slot_kind != SLOT_INITIAL || lead->applied_initial[from])
+    if (lead == NULL || model == NULL || shard->ending || m->slot_kind != SLOT_INITIAL ||
+        lead->applied_initial[from])
         return;
     lead->applied_initial[from] = true;
     for (uint32_t s = 0; s < shard->config.shards; s++)

@@ -83,8 +83,8 @@ static int shard_accept_worker(struct shard *shard, unsigned fabric, struct step
     link_init(&member->control, shard->config.secret, shard->config.liveness_ms);
     struct hello hello = shard->hello;
     hello.purpose = HELLO_CONTROL;
-    if (link_accept(&member->control, request, shard->config.fabrics[fabric].queue, member->domain, &hello, event->data,
-                    event->length, now) != 0) {
+    if (link_accept(&member->control, request, shard->config.fabrics[fabric].queue, member->domain, &hello,
+                    event->data, event->length, now) != 0) {
         char text[512];
         struct stepgate_error error;
         error_save(&error);
@@ -105,8 +105,12 @@ static int shard_accept_lane(struct shard *shard, unsigned fabric, struct stepga
     if (!member->up || member->left || member->control.theirs.incarnation != theirs->incarnation ||
         member->fabric != fabric)
         return STEPGATE_EBUSY;
-    struct letter letter = {.kind = LETTER_ACCEPT, .rank = theirs->rank, .lane = theirs->lane, .fabric = fabric,
-                            .purpose = theirs->purpose, .request = request,
+    struct letter letter = {.kind = LETTER_ACCEPT,
+                            .rank = theirs->rank,
+                            .lane = theirs->lane,
+                            .fabric = fabric,
+                            .purpose = theirs->purpose,
+                            .request = request,
                             .domain = theirs->purpose == HELLO_PUSH ? member->domain : shard->shared[fabric]};
     memcpy(letter.hello, event->data, sizeof(letter.hello));
     if (mailbox_put(lane_mailbox(shard->config.lane_list[theirs->lane]), &letter) != 0)
@@ -129,8 +133,8 @@ static int shard_accept_peer(struct shard *shard, unsigned fabric, struct stepga
     link_init(&peer->link, shard->config.secret, shard->config.liveness_ms);
     struct hello hello = shard->hello;
     hello.purpose = HELLO_SHARD;
-    if (link_accept(&peer->link, request, shard->config.fabrics[fabric].queue, shard->shared[fabric], &hello, event->data,
-                    event->length, now) != 0)
+    if (link_accept(&peer->link, request, shard->config.fabrics[fabric].queue, shard->shared[fabric], &hello,
+                    event->data, event->length, now) != 0)
         link_close(&peer->link);
     return 0;
 }
@@ -155,7 +159,8 @@ void shard_request(struct shard *shard, unsigned fabric, const struct stepgate_e
         reason = STEPGATE_EENDED;
     else if (theirs.role == STEPGATE_ROLE_WORKER && theirs.purpose == HELLO_CONTROL)
         reason = shard_accept_worker(shard, fabric, event->request, event, &theirs, now);
-    else if (theirs.role == STEPGATE_ROLE_WORKER && (theirs.purpose == HELLO_PUSH || theirs.purpose == HELLO_PULL))
+    else if (theirs.role == STEPGATE_ROLE_WORKER &&
+             (theirs.purpose == HELLO_PUSH || theirs.purpose == HELLO_PULL))
         reason = shard_accept_lane(shard, fabric, event->request, event, &theirs);
     else if (theirs.role == STEPGATE_ROLE_PS && theirs.purpose == HELLO_SHARD)
         reason = shard_accept_peer(shard, fabric, event->request, event, &theirs, now);
@@ -176,15 +181,9 @@ void shard_member_message(struct shard *shard, uint32_t rank, const struct messa
     if (shard->failed || member->left)
         return;
     switch (m->kind) {
-    case MESSAGE_MODEL_PART:
-        shard_model_part(shard, rank, m, now);
-        return;
-    case MESSAGE_MODEL_CHECK:
-        shard_model_check(shard, rank, m, now);
-        return;
-    case MESSAGE_SEAL:
-        shard_seal(shard, rank, m, now);
-        return;
+    case MESSAGE_MODEL_PART: shard_model_part(shard, rank, m, now); return;
+    case MESSAGE_MODEL_CHECK: shard_model_check(shard, rank, m, now); return;
+    case MESSAGE_SEAL: shard_seal(shard, rank, m, now); return;
     case MESSAGE_BARRIER:
         if (shard->config.number != 0)
             break;
@@ -206,11 +205,10 @@ void shard_member_message(struct shard *shard, uint32_t rank, const struct messa
         error_restore(&m->error);
         shard_abort(shard, now);
         return;
-    default:
-        break;
+    default: break;
     }
-    error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere", "worker %u sent a %s to ps %u", rank,
-              message_name(m->kind), shard->config.number);
+    error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
+              "worker %u sent a %s to ps %u", rank, message_name(m->kind), shard->config.number);
     shard_abort(shard, now);
 }
 
@@ -229,8 +227,8 @@ void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate
     if (step != UINT64_MAX)
         snprintf(at, sizeof(at), " in step %llu", (unsigned long long)step);
     error_set(why->code == STEPGATE_EPROTOCOL ? STEPGATE_EPROTOCOL : STEPGATE_ELOST, 0,
-              "look at that worker's output and host, then start the job again", "worker %u is lost%s: %s", rank, at,
-              why->text);
+              "look at that worker's output and host, then start the job again", "worker %u is lost%s: %s",
+              rank, at, why->text);
     error_peer(STEPGATE_ROLE_WORKER, (int)rank, "",
                member->control.endpoint != NULL ? member->control.endpoint->transport->name : "");
     error_step(step, why->waited_ms);
@@ -289,8 +287,8 @@ void shard_watch_gathering(struct shard *shard, uint64_t now)
         error_step(UINT64_MAX, (int64_t)((now - shard->started) / CLOCK_MS));
         shard_abort(shard, now);
     } else if (now >= shard->join_report_at) {
-        log_line(&shard->config.log, LOG_INFO, "%u of %u workers connected, missing: %s", there, shard->config.workers,
-                 missing);
+        log_line(&shard->config.log, LOG_INFO, "%u of %u workers connected, missing: %s", there,
+                 shard->config.workers, missing);
         shard->join_report_at = now + MEMBER_REPORT_MS * CLOCK_MS;
     }
 }
@@ -318,5 +316,6 @@ void shard_watch_leaving(struct shard *shard, uint64_t now)
     }
     shard->ending = true;
     shard->attend_at = now;
-    shard->end_deadline = clock_after(now, shard->config.close_timeout_ms > 0 ? shard->config.close_timeout_ms : 5000);
+    shard->end_deadline =
+        clock_after(now, shard->config.close_timeout_ms > 0 ? shard->config.close_timeout_ms : 5000);
 }

@@ -81,8 +81,8 @@ void shard_model_part(struct shard *shard, uint32_t rank, const struct message *
         share->parts_total = m->total;
         share->parts_there = 0;
     }
-    if (share->parts == NULL || m->total != share->parts_total || m->offset != share->parts_there || m->length == 0 ||
-        m->length > share->parts_total - share->parts_there || share->told) {
+    if (share->parts == NULL || m->total != share->parts_total || m->offset != share->parts_there ||
+        m->length == 0 || m->length > share->parts_total - share->parts_there || share->told) {
         error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
                   "worker %u sent a part of model %u that does not fit", rank, m->model);
         shard_abort(shard, now);
@@ -114,15 +114,17 @@ static int place_formula(struct shard_model *model)
     uint64_t registered = arena * (2u + shard->config.workers);
 
     log_line(&shard->config.log, LOG_INFO,
-             "model %s: memory (2 parameters + %u optimizer slots + 1 x %u workers' gradients) x %llu bytes = %llu bytes "
+             "model %s: memory (2 parameters + %u optimizer slots + 1 x %u workers' gradients) x %llu bytes "
+             "= %llu bytes "
              "(%.1f MiB), %llu of them registered",
-             model->model->name, state, shard->config.workers, (unsigned long long)arena, (unsigned long long)total,
-             (double)total / 1048576.0, (unsigned long long)registered);
+             model->model->name, state, shard->config.workers, (unsigned long long)arena,
+             (unsigned long long)total, (double)total / 1048576.0, (unsigned long long)registered);
     uint64_t there = shard->config.memory_available != NULL ? shard->config.memory_available() : UINT64_MAX;
     if (total > there)
         return error_set(STEPGATE_ELIMIT, 0, "use more ps on more hosts, or free memory",
                          "model %s needs %llu MiB on ps %u, %llu MiB are available", model->model->name,
-                         (unsigned long long)(total >> 20), shard->config.number, (unsigned long long)(there >> 20));
+                         (unsigned long long)(total >> 20), shard->config.number,
+                         (unsigned long long)(there >> 20));
     shard->stats.memory_promised += total;
     shard->stats.memory_registered += registered;
     return 0;
@@ -134,7 +136,8 @@ static int place_parameters(struct shard_model *model)
     struct shard *shard = model->shard;
     uint64_t arena = model->plan->shard[shard->config.number].arena_bytes;
     uint64_t half = (arena + 2 * PLACE_PAGE - 1) / PLACE_PAGE * PLACE_PAGE;
-    struct stepgate_region_options options = {.size = sizeof(options), .access = STEPGATE_ACCESS_READ, .length = 2 * half};
+    struct stepgate_region_options options = {
+        .size = sizeof(options), .access = STEPGATE_ACCESS_READ, .length = 2 * half};
 
     model->parity_offset[0] = slot_skew(1);
     model->parity_offset[1] = half + slot_skew(2);
@@ -161,7 +164,8 @@ static int place_state(struct shard_model *model)
     uint8_t *memory =
         mmap(NULL, model->state_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
-        return error_set(STEPGATE_ENOMEM, 0, "use more ps, or free memory", "no memory for %llu bytes of optimizer slots",
+        return error_set(STEPGATE_ENOMEM, 0, "use more ps, or free memory",
+                         "no memory for %llu bytes of optimizer slots",
                          (unsigned long long)model->state_bytes);
     madvise(memory, model->state_bytes, MADV_HUGEPAGE);
     memset(memory, 0, model->state_bytes); /* touched before the first step */
@@ -186,8 +190,8 @@ static int place_board(struct shard_model *model)
     board->order.weights = calloc(board->workers, sizeof(*board->order.weights));
     board->applied = calloc(board->lanes, sizeof(*board->applied));
     board->arrived = calloc((size_t)board->lanes * board->workers, sizeof(*board->arrived));
-    if (board->slots == NULL || board->order.ranks == NULL || board->order.weights == NULL || board->applied == NULL ||
-        board->arrived == NULL)
+    if (board->slots == NULL || board->order.ranks == NULL || board->order.weights == NULL ||
+        board->applied == NULL || board->arrived == NULL)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for the board of model %s", model->model->name);
     for (uint32_t l = 0; l < board->lanes; l++) {
         bool active = false;
@@ -206,8 +210,8 @@ static int place_slot(struct shard_model *model, uint32_t rank)
     struct shard_share *share = &model->shares[rank];
     uint64_t arena = model->plan->shard[shard->config.number].arena_bytes;
     uint64_t headers = (uint64_t)shard->config.lanes * PLAN_GROUPS_MAX * sizeof(struct slot_header);
-    const struct stepgate_region_options options = {.size = sizeof(options), .access = STEPGATE_ACCESS_WRITE,
-                                                    .length = PLACE_PAGE + arena + headers};
+    const struct stepgate_region_options options = {
+        .size = sizeof(options), .access = STEPGATE_ACCESS_WRITE, .length = PLACE_PAGE + arena + headers};
     int status = member->domain->transport->region_new(member->domain, &options, &share->region);
 
     if (status != 0)
@@ -250,7 +254,9 @@ static int place_tell(struct shard_model *model, uint64_t now)
     for (uint32_t l = 0; status == 0 && l < shard->config.lanes; l++)
         status = mailbox_put(lane_mailbox(shard->config.lane_list[l]), &board);
     for (uint32_t w = 0; status == 0 && w < shard->config.workers; w++) {
-        struct letter grant = {.kind = LETTER_GRANT, .rank = w, .board = &model->board,
+        struct letter grant = {.kind = LETTER_GRANT,
+                               .rank = w,
+                               .board = &model->board,
                                .region = model->parameters[shard->members[w].fabric],
                                .offsets = {model->parity_offset[0], model->parity_offset[1]}};
         status = mailbox_put(lane_mailbox(shard->config.lane_list[0]), &grant);
@@ -272,7 +278,8 @@ static bool place_grant(struct shard_model *model, uint32_t rank, uint64_t now)
 
     ok.arena_offset = (uint64_t)(slot->arena - (uint8_t *)share->region->address);
     ok.header_offset = (uint64_t)(slot->headers - (const uint8_t *)share->region->address);
-    int status = endpoint->transport->endpoint_export(endpoint, share->region, STEPGATE_ACCESS_WRITE, &ok.descriptor);
+    int status =
+        endpoint->transport->endpoint_export(endpoint, share->region, STEPGATE_ACCESS_WRITE, &ok.descriptor);
     if (status == -STEPGATE_EAGAIN || status == -STEPGATE_EPEER)
         return false;
     if (status != 0) {
@@ -324,7 +331,8 @@ void shard_model_check(struct shard *shard, uint32_t rank, const struct message 
         bool all = true;
         for (uint32_t w = 0; w < shard->config.workers; w++) {
             struct shard_share *other = &model->shares[w];
-            other->matched = other->checked && memcmp(other->fingerprint, model->fingerprint, sizeof(model->fingerprint)) == 0;
+            other->matched = other->checked &&
+                             memcmp(other->fingerprint, model->fingerprint, sizeof(model->fingerprint)) == 0;
             all = all && other->matched;
             if (other->checked && !other->matched && !other->asked) {
                 other->asked = true;
@@ -350,7 +358,9 @@ void shard_model_check(struct shard *shard, uint32_t rank, const struct message 
 /* shard_place_retry -- grants that an endpoint did not take. */
 void shard_place_retry(struct shard_model *model, uint64_t now)
 {
-    for (uint32_t w = 0; model->phase == PHASE_INITIAL && w < model->shard->config.workers && !model->shard->failed; w++)
-        if (!model->shares[w].told && model->shard->members[w].control.state == LINK_UP && place_grant(model, w, now))
+    for (uint32_t w = 0;
+         model->phase == PHASE_INITIAL && w < model->shard->config.workers && !model->shard->failed; w++)
+        if (!model->shares[w].told && model->shard->members[w].control.state == LINK_UP &&
+            place_grant(model, w, now))
             model->look = true;
 }

@@ -21,9 +21,11 @@ static int shard_listen(struct shard *shard)
         struct stepgate_fabric *fabric = shard->config.fabrics[f].fabric;
         int status = fabric->transport->domain_new(fabric, &shard->shared[f]);
         if (status == 0)
-            status = fabric->transport->listener_new(shard->config.fabrics[f].queue, address, &shard->listeners[f]);
+            status = fabric->transport->listener_new(shard->config.fabrics[f].queue, address,
+                                                     &shard->listeners[f]);
         if (status == 0)
-            status = fabric->transport->listener_address(shard->listeners[f], shard->address, sizeof(shard->address));
+            status = fabric->transport->listener_address(shard->listeners[f], shard->address,
+                                                         sizeof(shard->address));
         if (status != 0)
             return status;
         address = shard->address; /* a port that was taken freely on the first is the one on all */
@@ -40,10 +42,15 @@ int shard_new(const struct shard_config *config, uint64_t now, struct shard **ou
     if (shard == NULL)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for a shard");
     shard->config = *config;
-    shard->hello = (struct hello){.version = HELLO_VERSION, .role = STEPGATE_ROLE_PS, .rank = config->number,
-                                  .job = hello_job_hash(config->job), .incarnation = config->incarnation,
-                                  .workers = config->workers, .shards = config->shards};
-    snprintf(shard->leader_address, sizeof(shard->leader_address), "%s", config->leader != NULL ? config->leader : "");
+    shard->hello = (struct hello){.version = HELLO_VERSION,
+                                  .role = STEPGATE_ROLE_PS,
+                                  .rank = config->number,
+                                  .job = hello_job_hash(config->job),
+                                  .incarnation = config->incarnation,
+                                  .workers = config->workers,
+                                  .shards = config->shards};
+    snprintf(shard->leader_address, sizeof(shard->leader_address), "%s",
+             config->leader != NULL ? config->leader : "");
     shard->started = now;
     shard->join_deadline = clock_after(now, config->join_timeout_ms > 0 ? config->join_timeout_ms : -1);
     shard->join_report_at = now + 5000 * CLOCK_MS;
@@ -51,7 +58,8 @@ int shard_new(const struct shard_config *config, uint64_t now, struct shard **ou
     shard->members = calloc(config->workers, sizeof(*shard->members));
     shard->peers = calloc(config->shards, sizeof(*shard->peers));
     if (shard->members == NULL || shard->peers == NULL) {
-        status = error_set(STEPGATE_ENOMEM, 0, "", "no memory for %u members", config->workers + config->shards);
+        status =
+            error_set(STEPGATE_ENOMEM, 0, "", "no memory for %u members", config->workers + config->shards);
         goto delete_shard;
     }
     for (uint32_t w = 0; w < config->workers; w++) {
@@ -118,9 +126,13 @@ const char *shard_address(const struct shard *shard)
 /* shard_member_up -- a worker has proved itself: it is told how this shard is made. */
 static void shard_member_up(struct shard *shard, uint32_t rank, uint64_t now)
 {
-    const struct message welcome = {.kind = MESSAGE_WELCOME, .shard = shard->config.number, .shards = shard->config.shards,
-                                    .workers = shard->config.workers, .lanes = shard->config.lanes,
-                                    .group_bytes = shard->config.group_bytes, .cut_bytes = shard->config.cut_bytes};
+    const struct message welcome = {.kind = MESSAGE_WELCOME,
+                                    .shard = shard->config.number,
+                                    .shards = shard->config.shards,
+                                    .workers = shard->config.workers,
+                                    .lanes = shard->config.lanes,
+                                    .group_bytes = shard->config.group_bytes,
+                                    .cut_bytes = shard->config.cut_bytes};
 
     shard->members[rank].up = true;
     shard->members[rank].up_since = now;
@@ -128,13 +140,14 @@ static void shard_member_up(struct shard *shard, uint32_t rank, uint64_t now)
 }
 
 /* shard_lost_ps -- another ps is gone. */
-static void shard_lost_ps(struct shard *shard, uint32_t number, const struct link *link, const char *address, uint64_t now)
+static void shard_lost_ps(struct shard *shard, uint32_t number, const struct link *link, const char *address,
+                          uint64_t now)
 {
     if (shard->ending)
         return;
     struct stepgate_error why = link->error;
-    error_set(STEPGATE_ELOST, 0, "look at that ps's output and host, then start the job again", "ps %u is lost: %s", number,
-              why.text);
+    error_set(STEPGATE_ELOST, 0, "look at that ps's output and host, then start the job again",
+              "ps %u is lost: %s", number, why.text);
     error_peer(STEPGATE_ROLE_PS, (int)number, address, "");
     error_step(shard->models[0] != NULL ? shard->models[0]->step : UINT64_MAX, why.waited_ms);
     shard_abort(shard, now);
@@ -169,11 +182,10 @@ static void shard_peer_message(struct shard *shard, uint32_t from, const struct 
             break;
         shard_commit(shard, m, now);
         return;
-    default:
-        break;
+    default: break;
     }
-    error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere", "ps %u sent a %s to ps %u", from,
-              message_name(m->kind), shard->config.number);
+    error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
+              "ps %u sent a %s to ps %u", from, message_name(m->kind), shard->config.number);
     shard_abort(shard, now);
 }
 
@@ -183,15 +195,12 @@ static void shard_link_down(struct shard *shard, struct link *link, uint64_t now
     uint32_t number = (uint32_t)link->tag / 4;
 
     switch (link->tag % 4) {
-    case SHARD_MEMBER:
-        shard_member_down(shard, number, &link->error, now);
-        return;
+    case SHARD_MEMBER: shard_member_down(shard, number, &link->error, now); return;
     case SHARD_PEER:
         if (shard->peers[number].up && !shard->peers[number].done)
             shard_lost_ps(shard, number, link, "", now);
         return;
-    default:
-        break;
+    default: break;
     }
     if (shard->leader_up) {
         shard->leader_up = false;
@@ -200,8 +209,8 @@ static void shard_link_down(struct shard *shard, struct link *link, uint64_t now
         return;
     }
     int code = link->error.code;
-    if (code == STEPGATE_EWRONGJOB || code == STEPGATE_EVERSION || code == STEPGATE_EMISMATCH || code == STEPGATE_EAUTH ||
-        code == STEPGATE_ERANK || code == STEPGATE_ENODEVICE) {
+    if (code == STEPGATE_EWRONGJOB || code == STEPGATE_EVERSION || code == STEPGATE_EMISMATCH ||
+        code == STEPGATE_EAUTH || code == STEPGATE_ERANK || code == STEPGATE_ENODEVICE) {
         struct stepgate_error why = link->error;
         error_set(code, why.os_errno, why.remedy, "ps 0 (%s): %s", shard->leader_address, why.text);
         shard_abort(shard, now);
@@ -217,7 +226,8 @@ static void shard_link_down(struct shard *shard, struct link *link, uint64_t now
 }
 
 /* shard_event -- one event of a queue. */
-static void shard_event(struct shard *shard, unsigned fabric, const struct stepgate_event *event, uint64_t now)
+static void shard_event(struct shard *shard, unsigned fabric, const struct stepgate_event *event,
+                        uint64_t now)
 {
     if (event->kind == STEPGATE_EVENT_REQUEST) {
         shard_request(shard, fabric, event, now);
@@ -248,11 +258,8 @@ static void shard_event(struct shard *shard, unsigned fabric, const struct stepg
         else
             shard_peer_message(shard, number, &link->message, now);
         break;
-    case LINK_WENT_DOWN:
-        shard_link_down(shard, link, now);
-        break;
-    default:
-        break;
+    case LINK_WENT_DOWN: shard_link_down(shard, link, now); break;
+    default: break;
     }
 }
 
@@ -269,15 +276,17 @@ static uint64_t shard_attend_link(struct shard *shard, struct link *link, uint64
 /* shard_connect_leader -- any start order works: it is tried until join_timeout. */
 static void shard_connect_leader(struct shard *shard, uint64_t now)
 {
-    if (shard->config.number == 0 || shard->leader_up || shard->done_sent || shard->ending || now < shard->leader_retry_at ||
-        shard->leader.state == LINK_CONNECTING || shard->leader.state == LINK_PROVING)
+    if (shard->config.number == 0 || shard->leader_up || shard->done_sent || shard->ending ||
+        now < shard->leader_retry_at || shard->leader.state == LINK_CONNECTING ||
+        shard->leader.state == LINK_PROVING)
         return;
     link_close(&shard->leader);
     link_init(&shard->leader, shard->config.secret, shard->config.liveness_ms);
     struct hello hello = shard->hello;
     hello.purpose = HELLO_SHARD;
     unsigned f = shard->leader_fabric;
-    if (link_connect(&shard->leader, shard->config.fabrics[f].queue, shard->shared[f], shard->leader_address, &hello, now) != 0)
+    if (link_connect(&shard->leader, shard->config.fabrics[f].queue, shard->shared[f], shard->leader_address,
+                     &hello, now) != 0)
         shard_link_down(shard, &shard->leader, now);
 }
 
@@ -298,7 +307,8 @@ static void shard_attend(struct shard *shard, uint64_t now)
         shard_connect_leader(shard, now);
         uint64_t one = shard_attend_link(shard, &shard->leader, now);
         next = one < next ? one : next;
-        if (!shard->leader_up && !shard->ending && shard->leader_retry_at > now && shard->leader_retry_at < next)
+        if (!shard->leader_up && !shard->ending && shard->leader_retry_at > now &&
+            shard->leader_retry_at < next)
             next = shard->leader_retry_at;
     }
     shard->attend_at = next;

@@ -21,11 +21,11 @@ struct shard_fabric {
 
 struct shard_config {
     uint32_t number, shards, workers, lanes;
-    const char *listen;                 /* "host:port" */
-    const char *leader;                 /* address of shard 0; unused on shard 0 */
+    const char *listen;                            /* "host:port" */
+    const char *leader;                            /* address of shard 0; unused on shard 0 */
     struct shard_fabric fabrics[LANE_FABRICS_MAX]; /* the first one allocates the parameters */
-    struct lane **lane_list;            /* [lanes]; made before, deleted after the shard's end by the caller */
-    struct mailbox *mailbox;            /* the one lanes write to */
+    struct lane **lane_list; /* [lanes]; made before, deleted after the shard's end by the caller */
+    struct mailbox *mailbox; /* the one lanes write to */
     void (*wake_lane)(void *context, uint32_t lane); /* NULL: not needed */
     void *wake_context;
     const char *job;
@@ -33,7 +33,7 @@ struct shard_config {
     uint64_t incarnation;
     uint64_t group_bytes, cut_bytes;
     int64_t join_timeout_ms, liveness_ms, close_timeout_ms, stall_report_ms; /* <= 0: none */
-    uint64_t (*memory_available)(void); /* NULL: not looked at */
+    uint64_t (*memory_available)(void);                                      /* NULL: not looked at */
     struct log_sink log;
 };
 

@@ -23,8 +23,10 @@ struct campaign_floor {
 /* campaign_usage -- how to call it. */
 static int campaign_usage(FILE *out, int status)
 {
-    fprintf(out, "usage: stepgate-simulation [--seeds N] [--first S] [--stop-after F]   N jobs from seed S on\n"
-                 "       stepgate-simulation --seed S [--trace]                        one job again, with every event\n");
+    fprintf(out,
+            "usage: stepgate-simulation [--seeds N] [--first S] [--stop-after F]   N jobs from seed S on\n"
+            "       stepgate-simulation --seed S [--trace]                        one job again, with every "
+            "event\n");
     return status;
 }
 
@@ -90,7 +92,8 @@ static uint64_t campaign_floors(const struct play_counts *c, bool judge)
 
     for (size_t i = 0; i < sizeof(floors) / sizeof(floors[0]); i++) {
         bool low = judge && floors[i].count < c->jobs / floors[i].jobs;
-        printf("events: %-28s %10llu%s\n", floors[i].name, (unsigned long long)floors[i].count, low ? "  BELOW ITS FLOOR" : "");
+        printf("events: %-28s %10llu%s\n", floors[i].name, (unsigned long long)floors[i].count,
+               low ? "  BELOW ITS FLOOR" : "");
         below += low;
     }
     return below;
@@ -108,8 +111,10 @@ int main(int argc, char **argv)
         return campaign_usage(stdout, 0);
     if (campaign_parse(argc, argv, &campaign) != 0)
         return campaign_usage(stderr, 2);
-    printf("campaign: %llu jobs from seed %llu\n", (unsigned long long)campaign.seeds, (unsigned long long)campaign.first);
-    for (uint64_t seed = campaign.first; seed - campaign.first < campaign.seeds && failed < campaign.stop_after; seed++) {
+    printf("campaign: %llu jobs from seed %llu\n", (unsigned long long)campaign.seeds,
+           (unsigned long long)campaign.first);
+    for (uint64_t seed = campaign.first;
+         seed - campaign.first < campaign.seeds && failed < campaign.stop_after; seed++) {
         bool ok = play_seed(seed, campaign.trace ? stdout : NULL, &counts, &hash, why, sizeof(why)) == 0;
         if (ok && seed % 50 == 0) { /* a replay must go exactly the same way */
             struct play_counts ignored;
@@ -123,8 +128,8 @@ int main(int argc, char **argv)
             continue;
         }
         failed++;
-        printf("seed: %llu FAILED: %s\n      again: stepgate-simulation --seed %llu --trace\n", (unsigned long long)seed, why,
-               (unsigned long long)seed);
+        printf("seed: %llu FAILED: %s\n      again: stepgate-simulation --seed %llu --trace\n",
+               (unsigned long long)seed, why, (unsigned long long)seed);
         fflush(stdout);
     }
     if (campaign.one)

@@ -20,7 +20,15 @@
 #define PLAY_LIMIT_NS (UINT64_C(30000) * CLOCK_MS) /* no wait outlives this much virtual time */
 #define PLAY_ROUNDS 2000000
 
-enum play_fault { PLAY_NOTHING, PLAY_KILL_WORKER, PLAY_KILL_PS, PLAY_FREEZE_WORKER, PLAY_FREEZE_SHORT, PLAY_PARTITION, PLAY_DISCONNECT };
+enum play_fault {
+    PLAY_NOTHING,
+    PLAY_KILL_WORKER,
+    PLAY_KILL_PS,
+    PLAY_FREEZE_WORKER,
+    PLAY_FREEZE_SHORT,
+    PLAY_PARTITION,
+    PLAY_DISCONNECT
+};
 
 struct play_ps {
     struct world_node *node;
@@ -77,7 +85,8 @@ static void play_shape(struct play *play)
     play->workers = 1 + (uint32_t)random_below(random, 4);
     play->shards = 1 + (uint32_t)random_below(random, PLAY_SHARDS_MAX);
     play->lanes = 1 + (uint32_t)random_below(random, PLAY_LANES_MAX);
-    play->group_bytes = random_chance(random, 600) ? UINT64_C(4096) << random_below(random, 3) : UINT64_C(1) << 20;
+    play->group_bytes =
+        random_chance(random, 600) ? UINT64_C(4096) << random_below(random, 3) : UINT64_C(1) << 20;
     play->cut_bytes = random_chance(random, 500) ? 20000 : UINT64_C(1) << 28;
     r->seed = random_next(random);
     r->workers = play->workers;
@@ -94,7 +103,8 @@ static void play_shape(struct play *play)
     for (size_t i = 0; i < play->secret.bytes; i++)
         play->secret.data[i] = (uint8_t)random_next(random);
     play->fault = random_chance(random, 450) ? PLAY_NOTHING : 1 + (int)random_below(random, PLAY_DISCONNECT);
-    play->fault_at = random_below(random, 5) == 0 ? random_below(random, 20 * CLOCK_MS) : random_below(random, CLOCK_MS);
+    play->fault_at =
+        random_below(random, 5) == 0 ? random_below(random, 20 * CLOCK_MS) : random_below(random, CLOCK_MS);
     play->fault_worker = (uint32_t)random_below(random, play->workers);
     play->fault_ps = (uint32_t)random_below(random, play->shards);
 }
@@ -108,7 +118,8 @@ static int play_make_ps(struct play *play, uint32_t s)
 
     snprintf(name, sizeof(name), "ps%u", s);
     int status = world_node_new(play->world, name, &ps->node);
-    struct stepgate_fabric_options options = {.size = sizeof(options), .peer_timeout_ms = 2000, .connect_timeout_ms = 1000};
+    struct stepgate_fabric_options options = {
+        .size = sizeof(options), .peer_timeout_ms = 2000, .connect_timeout_ms = 1000};
     options.world = ps->node;
     mailbox_init(&ps->mailbox);
     if (status == 0)
@@ -116,19 +127,35 @@ static int play_make_ps(struct play *play, uint32_t s)
     if (status == 0)
         status = transport->queue_new(ps->fabric, 64, &ps->queue);
     for (uint32_t l = 0; status == 0 && l < play->lanes; l++) {
-        struct lane_config lane = {.number = l, .workers = play->workers, .shard = s, .shards = play->shards,
-                                   .job = hello_job_hash("play"), .incarnation = 100 + s, .secret = &play->secret,
+        struct lane_config lane = {.number = l,
+                                   .workers = play->workers,
+                                   .shard = s,
+                                   .shards = play->shards,
+                                   .job = hello_job_hash("play"),
+                                   .incarnation = 100 + s,
+                                   .secret = &play->secret,
                                    .to_shard = &ps->mailbox};
         status = transport->queue_new(ps->fabric, 64, &ps->lane_queues[l]);
         lane.queues[0] = ps->lane_queues[l];
         if (status == 0)
             status = lane_new(&lane, &ps->lanes[l]);
     }
-    struct shard_config config = {.number = s, .shards = play->shards, .workers = play->workers, .lanes = play->lanes,
-                                  .listen = play->addresses[s], .leader = play->addresses[0], .lane_list = ps->lanes,
-                                  .mailbox = &ps->mailbox, .job = "play", .secret = &play->secret, .incarnation = 100 + s,
-                                  .group_bytes = play->group_bytes, .cut_bytes = play->cut_bytes,
-                                  .join_timeout_ms = PLAY_JOIN_MS, .liveness_ms = PLAY_LIVENESS_MS, .close_timeout_ms = 500};
+    struct shard_config config = {.number = s,
+                                  .shards = play->shards,
+                                  .workers = play->workers,
+                                  .lanes = play->lanes,
+                                  .listen = play->addresses[s],
+                                  .leader = play->addresses[0],
+                                  .lane_list = ps->lanes,
+                                  .mailbox = &ps->mailbox,
+                                  .job = "play",
+                                  .secret = &play->secret,
+                                  .incarnation = 100 + s,
+                                  .group_bytes = play->group_bytes,
+                                  .cut_bytes = play->cut_bytes,
+                                  .join_timeout_ms = PLAY_JOIN_MS,
+                                  .liveness_ms = PLAY_LIVENESS_MS,
+                                  .close_timeout_ms = 500};
     config.fabrics[0] = (struct shard_fabric){ps->fabric, ps->queue};
     return status != 0 ? status : shard_new(&config, world_now_ns(play->world), &ps->shard);
 }
@@ -143,7 +170,8 @@ static int play_make_worker(struct play *play, uint32_t w)
 
     snprintf(name, sizeof(name), "worker%u", w);
     int status = world_node_new(play->world, name, &worker->node);
-    struct stepgate_fabric_options options = {.size = sizeof(options), .peer_timeout_ms = 2000, .connect_timeout_ms = 1000};
+    struct stepgate_fabric_options options = {
+        .size = sizeof(options), .peer_timeout_ms = 2000, .connect_timeout_ms = 1000};
     options.world = worker->node;
     if (status == 0)
         status = transport->fabric_open(&options, &worker->fabric);
@@ -153,9 +181,16 @@ static int play_make_worker(struct play *play, uint32_t w)
         status = transport->domain_new(worker->fabric, &worker->domain);
     for (uint32_t s = 0; s < play->shards; s++)
         addresses[s] = play->addresses[s];
-    struct session_config config = {.rank = w, .workers = play->workers, .shards = play->shards, .addresses = addresses,
-                                    .routes = {{worker->queue, worker->domain}}, .job = "play", .secret = play->secret,
-                                    .incarnation = 1000 + w, .join_timeout_ms = PLAY_JOIN_MS, .liveness_ms = PLAY_LIVENESS_MS};
+    struct session_config config = {.rank = w,
+                                    .workers = play->workers,
+                                    .shards = play->shards,
+                                    .addresses = addresses,
+                                    .routes = {{worker->queue, worker->domain}},
+                                    .job = "play",
+                                    .secret = play->secret,
+                                    .incarnation = 1000 + w,
+                                    .join_timeout_ms = PLAY_JOIN_MS,
+                                    .liveness_ms = PLAY_LIVENESS_MS};
     struct trainee *trainee = &worker->trainee;
     trainee->reference = &play->reference;
     trainee->rank = w;
@@ -212,18 +247,19 @@ static void play_break(struct play *play, uint64_t now)
         }
         break;
     }
-    default:
-        break;
+    default: break;
     }
 }
 
 /* play_repeat -- late and repeated events that must change nothing: an old notify, an old commit, an old token. */
 static void play_repeat(struct play *play, uint64_t now)
 {
-    uint32_t w = (uint32_t)random_below(&play->random, play->workers), s = (uint32_t)random_below(&play->random, play->shards);
+    uint32_t w = (uint32_t)random_below(&play->random, play->workers),
+             s = (uint32_t)random_below(&play->random, play->shards);
     struct trainee *trainee = &play->worker[w].trainee;
 
-    if (!play_alive(play->worker[w].node) || trainee_over(trainee) || trainee->model == NULL || trainee->step == 0)
+    if (!play_alive(play->worker[w].node) || trainee_over(trainee) || trainee->model == NULL ||
+        trainee->step == 0)
         return;
     struct session_model *model = trainee->model;
     uint32_t lane = (uint32_t)random_below(&play->random, play->lanes);
@@ -234,13 +270,14 @@ static void play_repeat(struct play *play, uint64_t now)
         uint64_t old = model->step > 0 ? model->step - 1 : 0;
         /* only what was really sent before is repeated: the step before the open one */
         if (span->bytes > 0 && model->step > 0 && reference_weight(&play->reference, w, (uint32_t)old) > 0 &&
-            push->endpoint->transport->endpoint_notify(push->endpoint, slot_notify(model->number, group, old)) == 0)
+            push->endpoint->transport->endpoint_notify(push->endpoint,
+                                                       slot_notify(model->number, group, old)) == 0)
             play->counts->late_notifies++;
         return;
     }
     struct shard *leader = play->ps[0].shard;
-    if (!play_alive(play->ps[0].node) || leader->models[0] == NULL || leader->models[0]->phase != PHASE_RUNNING ||
-        leader->models[0]->step == 0 || leader->ending)
+    if (!play_alive(play->ps[0].node) || leader->models[0] == NULL ||
+        leader->models[0]->phase != PHASE_RUNNING || leader->models[0]->step == 0 || leader->ending)
         return;
     uint64_t step = leader->models[0]->step - 1;
     if (s != 0 && random_chance(&play->random, 500)) {
@@ -398,14 +435,15 @@ static int play_shard_bits(const struct play *play, uint32_t s, char *why, size_
     const struct leader_model *lead = play->ps[0].shard->leads[0];
     uint64_t committed = lead != NULL ? atomic_load(&lead->step) : 0;
     if (step > committed) {
-        snprintf(why, size, "ps %u is at step %llu, the leader has committed %llu", s, (unsigned long long)step,
-                 (unsigned long long)committed);
+        snprintf(why, size, "ps %u is at step %llu, the leader has committed %llu", s,
+                 (unsigned long long)step, (unsigned long long)committed);
         return -1;
     }
     const struct plan_shard *planned = &model->plan->shard[s];
     for (size_t p = 0; p < planned->pieces; p++) {
         const struct plan_piece *piece = &model->plan->by_shard[planned->first_piece + p];
-        const uint8_t *expected = (const uint8_t *)play->reference.values[step][piece->variable] + piece->first;
+        const uint8_t *expected =
+            (const uint8_t *)play->reference.values[step][piece->variable] + piece->first;
         if (memcmp(arena + piece->offset, expected, piece->bytes) != 0) {
             snprintf(why, size, "ps %u holds other bits of variable %u at step %llu", s, piece->variable,
                      (unsigned long long)step);
@@ -430,7 +468,8 @@ static int play_judge(struct play *play, char *why, size_t size)
         complete = complete && trainee->state == TRAINEE_DONE;
         if (trainee->state == TRAINEE_FAILED && !play->broken) {
             const struct stepgate_error *error = session_failure(trainee->session);
-            snprintf(why, size, "worker %u failed without a fault: %d %s", w, trainee->error, error != NULL ? error->text : "");
+            snprintf(why, size, "worker %u failed without a fault: %d %s", w, trainee->error,
+                     error != NULL ? error->text : "");
             return -1;
         }
     }

@@ -44,8 +44,8 @@ double reference_weight(const struct reference *r, uint32_t worker, uint32_t ste
 }
 
 /* reference_gradient -- depends on what was read, so that a wrong read shows. */
-void reference_gradient(const struct reference *r, uint32_t worker, uint32_t step, uint32_t variable, const float *values,
-                        float *gradient)
+void reference_gradient(const struct reference *r, uint32_t worker, uint32_t step, uint32_t variable,
+                        const float *values, float *gradient)
 {
     uint64_t base = reference_mix(r->seed, 4, worker, step, variable);
 
@@ -61,7 +61,8 @@ static int reference_step(struct reference *r, uint32_t step, uint32_t variable,
 {
     uint64_t n = r->elements[variable];
     const float *now = r->values[step][variable];
-    float *next = r->values[step + 1][variable], *sum = calloc(n, sizeof(*sum)), *gradient = calloc(n, sizeof(*gradient));
+    float *next = r->values[step + 1][variable], *sum = calloc(n, sizeof(*sum)),
+          *gradient = calloc(n, sizeof(*gradient));
     double total = 0;
     bool first = true, plain = true;
 

@@ -15,8 +15,8 @@ struct reference {
     uint32_t workers, variables, steps;
     uint64_t elements[REFERENCE_VARIABLES_MAX];
     bool momentum;
-    bool weighted;  /* contributions have weights other than 1 */
-    bool absences;  /* some gradients are absent, some contributions abandoned */
+    bool weighted; /* contributions have weights other than 1 */
+    bool absences; /* some gradients are absent, some contributions abandoned */
     float rate, factor;
     /* values[step][variable]: after `step` updates */
     float *values[REFERENCE_STEPS_MAX + 1][REFERENCE_VARIABLES_MAX];

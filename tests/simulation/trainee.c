@@ -44,7 +44,8 @@ static int trainee_declare(struct trainee *t)
     for (uint32_t v = 0; status >= 0 && v < r->variables; v++) {
         char name[16];
         snprintf(name, sizeof(name), "v%u", v);
-        status = model_add(session_model_declared(t->model), name, STEPGATE_TRAINED, STEPGATE_F32, 1, &r->elements[v]);
+        status = model_add(session_model_declared(t->model), name, STEPGATE_TRAINED, STEPGATE_F32, 1,
+                           &r->elements[v]);
         if (status < 0)
             break;
         float *initial = malloc(r->elements[v] * sizeof(float));
@@ -99,10 +100,10 @@ static int trainee_begin(struct trainee *t, uint64_t now)
                  (unsigned long long)info.step, t->step);
     if (t->step > 0) {
         int verdict = reference_weight(t->reference, t->rank, t->step - 1) > 0 ? STEPGATE_VERDICT_APPLIED
-                                                                              : STEPGATE_VERDICT_EMPTY;
+                                                                               : STEPGATE_VERDICT_EMPTY;
         if (info.verdict != verdict || info.verdict_step != t->step - 1)
-            snprintf(t->wrong, sizeof(t->wrong), "worker %u step %u: verdict %d for step %llu", t->rank, t->step,
-                     info.verdict, (unsigned long long)info.verdict_step);
+            snprintf(t->wrong, sizeof(t->wrong), "worker %u step %u: verdict %d for step %llu", t->rank,
+                     t->step, info.verdict, (unsigned long long)info.verdict_step);
     }
     trainee_shuffle(t);
     t->state = TRAINEE_PULLING;
@@ -118,8 +119,10 @@ static void trainee_check(struct trainee *t, uint32_t v)
         snprintf(t->wrong, sizeof(t->wrong), "worker %u: no value of variable %u after its pull", t->rank, v);
         return;
     }
-    if (t->step <= t->reference->steps && memcmp(value, t->reference->values[t->step][v], t->reference->elements[v] * sizeof(float)) != 0)
-        snprintf(t->wrong, sizeof(t->wrong), "worker %u read other bits of variable %u in step %u", t->rank, v, t->step);
+    if (t->step <= t->reference->steps &&
+        memcmp(value, t->reference->values[t->step][v], t->reference->elements[v] * sizeof(float)) != 0)
+        snprintf(t->wrong, sizeof(t->wrong), "worker %u read other bits of variable %u in step %u", t->rank,
+                 v, t->step);
 }
 
 /* trainee_pull -- one variable after the other, in a random order. */
@@ -134,7 +137,8 @@ static int trainee_pull(struct trainee *t, uint64_t now)
     if (status != 0)
         return trainee_fail(t, status);
     if (step != t->step)
-        snprintf(t->wrong, sizeof(t->wrong), "worker %u pulled step %llu in step %u", t->rank, (unsigned long long)step, t->step);
+        snprintf(t->wrong, sizeof(t->wrong), "worker %u pulled step %llu in step %u", t->rank,
+                 (unsigned long long)step, t->step);
     trainee_check(t, v);
     if (++t->next < t->reference->variables)
         return 1;
@@ -201,12 +205,9 @@ int trainee_move(struct trainee *t, uint64_t now)
         if (status == 0)
             t->state = TRAINEE_BEGINNING;
         break;
-    case TRAINEE_BEGINNING:
-        return trainee_begin(t, now) | busy;
-    case TRAINEE_PULLING:
-        return trainee_pull(t, now) | busy;
-    case TRAINEE_PUSHING:
-        return trainee_push(t, now) | busy;
+    case TRAINEE_BEGINNING: return trainee_begin(t, now) | busy;
+    case TRAINEE_PULLING: return trainee_pull(t, now) | busy;
+    case TRAINEE_PUSHING: return trainee_push(t, now) | busy;
     case TRAINEE_BARRIER:
         status = session_barrier_try(t->session, now);
         if (status == 0)
@@ -217,8 +218,7 @@ int trainee_move(struct trainee *t, uint64_t now)
         if (status == 0)
             t->state = TRAINEE_DONE;
         break;
-    default:
-        return 0;
+    default: return 0;
     }
     if (status == -STEPGATE_EAGAIN)
         return busy;

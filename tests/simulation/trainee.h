@@ -8,8 +8,15 @@
 #include "worker/session/session.h"
 
 enum trainee_state {
-    TRAINEE_JOINING, TRAINEE_COMMITTING, TRAINEE_BEGINNING, TRAINEE_PULLING, TRAINEE_PUSHING, TRAINEE_BARRIER,
-    TRAINEE_LEAVING, TRAINEE_DONE, TRAINEE_FAILED
+    TRAINEE_JOINING,
+    TRAINEE_COMMITTING,
+    TRAINEE_BEGINNING,
+    TRAINEE_PULLING,
+    TRAINEE_PUSHING,
+    TRAINEE_BARRIER,
+    TRAINEE_LEAVING,
+    TRAINEE_DONE,
+    TRAINEE_FAILED
 };
 
 struct trainee {
@@ -19,9 +26,9 @@ struct trainee {
     struct session_model *model;
     struct random_source random;
     int state;
-    int error;               /* the negative code it failed with */
-    char wrong[256];         /* what it saw that must not be; "" : nothing */
-    bool callers;            /* uses buffers of its own */
+    int error;       /* the negative code it failed with */
+    char wrong[256]; /* what it saw that must not be; "" : nothing */
+    bool callers;    /* uses buffers of its own */
     float *own_gradient[REFERENCE_VARIABLES_MAX], *own_parameter[REFERENCE_VARIABLES_MAX];
     uint32_t step;
     uint32_t order[REFERENCE_VARIABLES_MAX], next;

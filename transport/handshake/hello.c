@@ -72,15 +72,14 @@ int hello_check(const struct hello *mine, const struct hello *theirs)
 {
     if (theirs->version != mine->version)
         return error_set(STEPGATE_EVERSION, 0, "run the same version of stepgate everywhere",
-                         "the peer speaks protocol version %u, this side %u", theirs->version,
-                         mine->version);
+                         "the peer speaks protocol version %u, this side %u", theirs->version, mine->version);
     if (theirs->job != mine->job)
         return error_set(STEPGATE_EWRONGJOB, 0, "give both sides the same job name, or another port",
                          "the peer belongs to another job");
     if (theirs->workers != mine->workers || theirs->shards != mine->shards)
         return error_set(STEPGATE_EMISMATCH, 0, "give every process the same ps and worker lists",
-                         "the peer counts %u workers and %u ps, this side %u and %u",
-                         theirs->workers, theirs->shards, mine->workers, mine->shards);
+                         "the peer counts %u workers and %u ps, this side %u and %u", theirs->workers,
+                         theirs->shards, mine->workers, mine->shards);
     return 0;
 }
 

@@ -65,8 +65,8 @@ int proof_load(const char *path, struct proof_secret *out)
                            (unsigned)(stat.st_mode & 0777));
     }
     while (status == 0 && secret.bytes < sizeof(secret.data)) {
-        ssize_t n = pread(fd, secret.data + secret.bytes, sizeof(secret.data) - secret.bytes,
-                          (off_t)secret.bytes);
+        ssize_t n =
+            pread(fd, secret.data + secret.bytes, sizeof(secret.data) - secret.bytes, (off_t)secret.bytes);
         if (n < 0 && errno == ESPIPE)
             n = read(fd, secret.data + secret.bytes, sizeof(secret.data) - secret.bytes);
         if (n < 0 && errno == EINTR)

@@ -27,14 +27,16 @@ struct stepgate_job {
     pthread_mutex_t lock; /* guards the session and everything on its queues */
     bool lock_there;
     int epoll_fd, wake_fd;
-    atomic_int interrupted; /* set by stepgate_job_interrupt, taken by the wait (relaxed: the eventfd orders) */
-    int sleepers;           /* threads asleep in a wait; guarded by lock */
+    atomic_int
+        interrupted; /* set by stepgate_job_interrupt, taken by the wait (relaxed: the eventfd orders) */
+    int sleepers;    /* threads asleep in a wait; guarded by lock */
     pthread_t service;
     bool service_runs;
-    atomic_bool service_stop; /* release store before the eventfd is written; acquire load after it was read */
+    atomic_bool
+        service_stop; /* release store before the eventfd is written; acquire load after it was read */
     int service_fd;
-    int wait_mode;            /* enum knob_wait */
-    int spin, yields;         /* how often a wait looks again before it yields, before it sleeps */
+    int wait_mode;    /* enum knob_wait */
+    int spin, yields; /* how often a wait looks again before it yields, before it sleeps */
     struct stepgate_model *models;
     uint64_t wait_ns;
 };

@@ -97,8 +97,8 @@ static int job_open_routes(struct stepgate_job *job, const struct hosts *ps)
         status = job_open_route(job, shm_transport(), ps);
     if (status == 0 && choice != KNOB_TRANSPORT_SHM) {
         status = job_open_route(job, verbs_transport(), ps);
-        if (choice == KNOB_TRANSPORT_AUTO &&
-            (status == -STEPGATE_ENODEVICE || status == -STEPGATE_EADDRESS || status == -STEPGATE_EUNREACHABLE))
+        if (choice == KNOB_TRANSPORT_AUTO && (status == -STEPGATE_ENODEVICE || status == -STEPGATE_EADDRESS ||
+                                              status == -STEPGATE_EUNREACHABLE))
             status = 0; /* a machine without a device: shm is what there is, and session_transport says so */
     }
     return status;
@@ -108,23 +108,27 @@ static int job_open_routes(struct stepgate_job *job, const struct hosts *ps)
 static int job_need(const struct knobs *knobs, const struct hosts *ps, int *workers, int *rank)
 {
     if (knob_int(knobs, "job_name") == KNOB_ROLE_PS)
-        return error_set(STEPGATE_EINVAL, 0, "give this program --job-name worker; a ps is started with stepgate-ps",
+        return error_set(STEPGATE_EINVAL, 0,
+                         "give this program --job-name worker; a ps is started with stepgate-ps",
                          "this program joins as a worker, but job_name says ps");
     if (ps->count == 0)
-        return error_set(STEPGATE_EINVAL, 0, "give --ps-hosts host:port[,host:port...], or start it with stepgate-run",
+        return error_set(STEPGATE_EINVAL, 0,
+                         "give --ps-hosts host:port[,host:port...], or start it with stepgate-run",
                          "no ps is named");
     for (size_t s = 0; s < ps->count; s++)
         if (!ps->entries[s].known || ps->entries[s].port == 0)
-            return error_set(STEPGATE_EINVAL, 0, "give host:port of every ps", "the address of ps %zu is not known", s);
+            return error_set(STEPGATE_EINVAL, 0, "give host:port of every ps",
+                             "the address of ps %zu is not known", s);
     *workers = knobs_workers(knobs);
     if (*workers < 0)
         return *workers;
     if (!knob_given(knobs, "task_index"))
-        return error_set(STEPGATE_EINVAL, 0, "give --task-index 0 .. number of workers - 1", "this worker has no rank");
+        return error_set(STEPGATE_EINVAL, 0, "give --task-index 0 .. number of workers - 1",
+                         "this worker has no rank");
     *rank = knob_int(knobs, "task_index");
     if (*rank >= *workers)
-        return error_set(STEPGATE_ERANK, 0, "ranks are 0 .. number of workers - 1", "rank %d with %d workers", *rank,
-                         *workers);
+        return error_set(STEPGATE_ERANK, 0, "ranks are 0 .. number of workers - 1", "rank %d with %d workers",
+                         *rank, *workers);
     return 0;
 }
 
@@ -204,7 +208,8 @@ static int job_new(const struct stepgate_options *options, struct stepgate_job *
     job->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     job->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (job->epoll_fd < 0 || job->wake_fd < 0)
-        status = error_set(STEPGATE_ESYSTEM, errno, "raise the limit of open files", "no descriptors for the job");
+        status =
+            error_set(STEPGATE_ESYSTEM, errno, "raise the limit of open files", "no descriptors for the job");
     if (status == 0)
         status = job_watch(job, job->wake_fd);
     if (status == 0)
@@ -237,8 +242,8 @@ int stepgate_job_join(const struct stepgate_options *options, int ms, struct ste
     int status = fresh ? job_new(options, &job) : job_check(job);
     if (status != 0)
         return status;
-    status = wait_until(job, ms, knob_time_ms(&job->knobs, "join_timeout"), STEPGATE_EJOIN, "join", job_join_attempt,
-                        job);
+    status = wait_until(job, ms, knob_time_ms(&job->knobs, "join_timeout"), STEPGATE_EJOIN, "join",
+                        job_join_attempt, job);
     if (status == 0 || (status == -STEPGATE_EAGAIN && ms == 0)) {
         *out = job;
     } else if (fresh) {
@@ -350,7 +355,8 @@ void stepgate_job_interrupt(struct stepgate_job *job)
 
     if (job == NULL)
         return;
-    atomic_store_explicit(&job->interrupted, 1, memory_order_relaxed); /* the write below orders it before the wake-up */
+    atomic_store_explicit(&job->interrupted, 1,
+                          memory_order_relaxed); /* the write below orders it before the wake-up */
     if (write(job->wake_fd, &one, sizeof(one)) < 0)
         errno = saved; /* full: the reader is awake anyway */
     errno = saved;
@@ -370,8 +376,8 @@ int stepgate_job_barrier(struct stepgate_job *job, int ms)
     int status = job_check(job);
 
     return status != 0 ? status
-                       : wait_until(job, ms, knob_time_ms(&job->knobs, "join_timeout"), STEPGATE_ETIMEOUT, "barrier",
-                                    job_barrier_attempt, job);
+                       : wait_until(job, ms, knob_time_ms(&job->knobs, "join_timeout"), STEPGATE_ETIMEOUT,
+                                    "barrier", job_barrier_attempt, job);
 }
 
 /* job_leave_attempt -- one look at the good-bye. */

@@ -149,8 +149,8 @@ int stepgate_model_commit(struct stepgate_model *model, int ms, struct stepgate_
     if (info != NULL && info->size < sizeof(*info))
         return error_set(STEPGATE_EINVAL, 0, "set info.size", "info is smaller than this version's");
     struct model_commit commit = {.model = model->session};
-    status = wait_until(model->job, ms, knob_time_ms(&model->job->knobs, "join_timeout"), STEPGATE_EJOIN, "commit",
-                        model_commit_attempt, &commit);
+    status = wait_until(model->job, ms, knob_time_ms(&model->job->knobs, "join_timeout"), STEPGATE_EJOIN,
+                        "commit", model_commit_attempt, &commit);
     if (status == 0 && info != NULL) {
         size_t size = info->size;
         *info = commit.info;
@@ -173,7 +173,8 @@ int stepgate_model_describe(const struct stepgate_model *model, int id, struct s
     int status = model_check(model, id);
 
     if (status == 0 && (info == NULL || info->size < sizeof(*info) || id < 0))
-        status = error_set(STEPGATE_EINVAL, 0, "set info.size", "info is NULL or smaller than this version's");
+        status =
+            error_set(STEPGATE_EINVAL, 0, "set info.size", "info is NULL or smaller than this version's");
     if (status != 0)
         return status;
     const struct model_variable *v = &session_model_declared(model->session)->variables[id];

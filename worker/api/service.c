@@ -39,7 +39,8 @@ int service_start(struct stepgate_job *job)
 
     job->service_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (job->service_fd < 0)
-        return error_set(STEPGATE_ESYSTEM, errno, "raise the limit of open files", "no eventfd for the service thread");
+        return error_set(STEPGATE_ESYSTEM, errno, "raise the limit of open files",
+                         "no eventfd for the service thread");
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int status = pthread_create(&job->service, NULL, service_run, job);

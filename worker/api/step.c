@@ -39,8 +39,8 @@ int stepgate_step_begin(struct stepgate_model *model, int ms, struct stepgate_st
         return status;
     struct step_begin begin = {.model = model->session};
     status = wait_until(model->job, ms, knob_time_ms(&model->job->knobs, "step_timeout"),
-                        ms < 0 ? STEPGATE_ESTEPTIME : STEPGATE_ETIMEOUT, "token of the next step", step_begin_attempt,
-                        &begin);
+                        ms < 0 ? STEPGATE_ESTEPTIME : STEPGATE_ETIMEOUT, "token of the next step",
+                        step_begin_attempt, &begin);
     if (status == 0 && info != NULL) {
         size_t size = info->size;
         *info = begin.info;
@@ -74,8 +74,8 @@ int stepgate_step_pull(struct stepgate_model *model, int id, int ms, uint64_t *s
         return status;
     struct step_pull pull = {.model = model->session, .id = id};
     status = wait_until(model->job, ms, knob_time_ms(&model->job->knobs, "step_timeout"),
-                        ms < 0 ? STEPGATE_ESTEPTIME : STEPGATE_ETIMEOUT, "value of this step", step_pull_attempt,
-                        &pull);
+                        ms < 0 ? STEPGATE_ESTEPTIME : STEPGATE_ETIMEOUT, "value of this step",
+                        step_pull_attempt, &pull);
     if (status == 0 && step_read != NULL)
         *step_read = pull.step;
     return status;

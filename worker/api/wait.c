@@ -9,7 +9,8 @@
 #include "transport/base/error.h"
 #include "worker/api/inside.h"
 
-#define WAIT_SHARED_MS 5 /* two threads asleep on one job look again that often: one may take the other's event */
+#define WAIT_SHARED_MS                                                                                       \
+    5 /* two threads asleep on one job look again that often: one may take the other's event */
 
 /* wait_arm -- arms every queue; true when nothing is pending and sleep is safe. */
 static bool wait_arm(struct stepgate_job *job)
@@ -83,9 +84,10 @@ int wait_until(struct stepgate_job *job, int ms, int64_t fallback_ms, int timeou
         if (now >= deadline) {
             char whom[256];
             session_waits_for(job->session, whom, sizeof(whom));
-            status = error_set(timeout_code, 0, "a longer time-out, or a look at the peers that are waited for",
-                               "no %s within %llu ms; waiting for %s", what,
-                               (unsigned long long)((now - start) / CLOCK_MS), whom);
+            status =
+                error_set(timeout_code, 0, "a longer time-out, or a look at the peers that are waited for",
+                          "no %s within %llu ms; waiting for %s", what,
+                          (unsigned long long)((now - start) / CLOCK_MS), whom);
             error_step(UINT64_MAX, (int64_t)((now - start) / CLOCK_MS));
             break;
         }

@@ -105,8 +105,8 @@ int session_model_initialize(struct session_model *model, uint32_t variable, con
     const struct model_variable *v = &model->model->variables[variable];
 
     if (bytes != v->bytes)
-        return error_set(STEPGATE_EINVAL, 0, "", "variable %s has %llu bytes, the initial value %llu", v->name,
-                         (unsigned long long)v->bytes, (unsigned long long)bytes);
+        return error_set(STEPGATE_EINVAL, 0, "", "variable %s has %llu bytes, the initial value %llu",
+                         v->name, (unsigned long long)v->bytes, (unsigned long long)bytes);
     if (model->session->rank != 0)
         return 0;
     if (variable >= model->initial_count) { /* variables may still be declared: the list grows with them */
@@ -145,10 +145,13 @@ static uint32_t session_commit_segments(struct session_model *model, struct sess
                     if (from >= to)
                         continue;
                     if (out != NULL)
-                        out[count] = (struct session_segment){
-                            .variable = (uint32_t)v, .shard = piece->shard, .lane = (uint16_t)l,
-                            .group = (uint16_t)g, .first = piece->first + (from - piece->offset), .offset = from,
-                            .bytes = to - from};
+                        out[count] = (struct session_segment){.variable = (uint32_t)v,
+                                                              .shard = piece->shard,
+                                                              .lane = (uint16_t)l,
+                                                              .group = (uint16_t)g,
+                                                              .first = piece->first + (from - piece->offset),
+                                                              .offset = from,
+                                                              .bytes = to - from};
                     count++;
                 }
         }
@@ -200,7 +203,8 @@ static int session_commit_parts(struct session_model *model, struct session_shar
 static int session_commit_tell(struct session_model *model, uint64_t now)
 {
     struct session *session = model->session;
-    struct plan_options options = {session->shard_count, session->lanes, session->group_bytes, session->cut_bytes};
+    struct plan_options options = {session->shard_count, session->lanes, session->group_bytes,
+                                   session->cut_bytes};
     int status = plan_new(model->model, &options, &model->plan);
 
     if (status != 0)
@@ -210,7 +214,8 @@ static int session_commit_tell(struct session_model *model, uint64_t now)
     model->segment_count = session_commit_segments(model, NULL);
     model->segments = calloc(model->segment_count, sizeof(*model->segments));
     model->pending = calloc(model->segment_count, sizeof(*model->pending));
-    if (model->variables == NULL || model->places == NULL || model->segments == NULL || model->pending == NULL)
+    if (model->variables == NULL || model->places == NULL || model->segments == NULL ||
+        model->pending == NULL)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory to place model %s", model->model->name);
     session_commit_segments(model, model->segments);
     session_commit_spans(model);
@@ -243,7 +248,8 @@ static int session_commit_import(struct session_model *model)
         if (place->slots == NULL)
             status = control->transport->endpoint_import(control, &place->slots_descriptor, &place->slots);
         if (status == 0 && place->parameters == NULL)
-            status = pull->transport->endpoint_import(pull, &place->parameters_descriptor, &place->parameters);
+            status =
+                pull->transport->endpoint_import(pull, &place->parameters_descriptor, &place->parameters);
         if (status != 0)
             return status;
         uint64_t headers = (uint64_t)session->lanes * PLAN_GROUPS_MAX * sizeof(struct slot_header);
@@ -428,7 +434,8 @@ void session_model_message(struct session *session, struct session_shard *shard,
     if (model == NULL || (m->kind != MESSAGE_TOKEN && model->state != MODEL_TOLD) ||
         (m->kind == MESSAGE_TOKEN && (shard->number != 0 || model->state < MODEL_TOLD))) {
         error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
-                  "ps %u sent a %s for model %u at the wrong time", shard->number, message_name(m->kind), m->model);
+                  "ps %u sent a %s for model %u at the wrong time", shard->number, message_name(m->kind),
+                  m->model);
         session_fail(session);
         return;
     }

@@ -20,7 +20,7 @@ struct session_shard {
     struct session *session;
     uint32_t number;
     char address[STEPGATE_ADDRESS_BYTES];
-    unsigned route;      /* index into routes of the control link; the lanes use the same */
+    unsigned route; /* index into routes of the control link; the lanes use the same */
     bool welcome, left, leave_sent;
     struct session_connection control;
     struct session_connection *push, *pull; /* [lanes], from WELCOME on */
@@ -43,8 +43,9 @@ struct session {
     struct random_source random;
     struct stepgate_error failure;
     bool failed;
-    struct stepgate_error suspect; /* a lane's link went down: the control link is given a moment to say why */
-    uint64_t suspect_until;        /* CLOCK_NEVER: no suspicion */
+    struct stepgate_error
+        suspect;            /* a lane's link went down: the control link is given a moment to say why */
+    uint64_t suspect_until; /* CLOCK_NEVER: no suspicion */
     struct session_model **models;
     size_t model_count;
     struct stepgate_job_stats stats;
@@ -62,9 +63,9 @@ struct session_segment {
 enum session_span_state { SPAN_FILLING = 0, SPAN_HEADER = 1, SPAN_NOTIFY = 2, SPAN_SENT = 3 };
 
 struct session_span {
-    uint32_t segments;   /* that lie in it; 0: nothing is ever sent */
-    uint32_t unsent;     /* segments not yet out in this step */
-    uint8_t state;       /* enum session_span_state */
+    uint32_t segments; /* that lie in it; 0: nothing is ever sent */
+    uint32_t unsent;   /* segments not yet out in this step */
+    uint8_t state;     /* enum session_span_state */
     uint64_t bytes;
     uint64_t ready_next; /* newest step announced by the lane + 1; 0: none */
 };
@@ -86,10 +87,10 @@ struct session_variable {
     void *caller_gradient, *caller_parameter;
     struct stepgate_region *caller_gradient_region[SESSION_ROUTES_MAX];
     struct stepgate_region *caller_parameter_region[SESSION_ROUTES_MAX];
-    bool pushed, absent;      /* in the open step */
-    uint64_t pushed_next;     /* step of the newest push + 1; 0: never */
-    uint64_t pulled_next;     /* step whose value is readable + 1; 0: none */
-    uint64_t pulling_next;    /* step being pulled + 1 */
+    bool pushed, absent;             /* in the open step */
+    uint64_t pushed_next;            /* step of the newest push + 1; 0: never */
+    uint64_t pulled_next;            /* step whose value is readable + 1; 0: none */
+    uint64_t pulling_next;           /* step being pulled + 1 */
     uint32_t pull_posted, pull_done; /* segments of the pull under way */
 };
 
@@ -100,7 +101,7 @@ struct session_model {
     uint32_t number;
     struct model *model;
     struct plan *plan;
-    int state; /* enum session_model_state */
+    int state;      /* enum session_model_state */
     void **initial; /* [initial_count], malloc'ed, NULL: zeros */
     size_t initial_count;
     struct session_variable *variables;
@@ -115,12 +116,12 @@ struct session_model {
     struct stepgate_region *local_gradient_region[SESSION_ROUTES_MAX];
     struct stepgate_region *local_parameter_region[SESSION_ROUTES_MAX];
     bool in_place;
-    int slot_kind;        /* what is being pushed now */
+    int slot_kind; /* what is being pushed now */
     bool token_there;
     uint64_t token_step, token_verdict_step;
     int token_verdict;
     bool begun, open, finishing, sealed;
-    uint64_t step; /* open or last begun */
+    uint64_t step;     /* open or last begun */
     uint32_t unpushed; /* variables of the open step neither pushed nor absent */
     double weight;
 };
@@ -128,10 +129,11 @@ struct session_model {
 /* session_fail -- keeps the thread's last error as the job's first failure. */
 void session_fail(struct session *session);
 /* session_model_message -- a message about a model has arrived from a shard. */
-void session_model_message(struct session *session, struct session_shard *shard, const struct message *message,
-                           uint64_t now);
+void session_model_message(struct session *session, struct session_shard *shard,
+                           const struct message *message, uint64_t now);
 /* session_model_notify -- a lane says that a span is ready. */
-void session_model_notify(struct session *session, struct session_shard *shard, uint32_t lane, uint32_t value);
+void session_model_notify(struct session *session, struct session_shard *shard, uint32_t lane,
+                          uint32_t value);
 /* session_model_completion -- a read has finished. */
 void session_model_completion(struct session *session, uint64_t context, int status);
 /* session_model_progress -- sends what can be sent. Returns 1 if something was. */

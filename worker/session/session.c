@@ -153,7 +153,8 @@ static void session_down(struct session *session, struct session_shard *shard,
         return;
     }
     if (!session->joined && !session_is_transient(why.code)) {
-        error_set(why.code, why.os_errno, why.remedy, "ps %u (%s): %s", shard->number, shard->address, why.text);
+        error_set(why.code, why.os_errno, why.remedy, "ps %u (%s): %s", shard->number, shard->address,
+                  why.text);
         error_peer(STEPGATE_ROLE_PS, (int)shard->number, shard->address, session_device(&connection->link));
         session_fail(session);
         return;
@@ -206,33 +207,27 @@ static void session_welcome(struct session *session, struct session_shard *shard
 }
 
 /* session_message -- a message on a control or pull link. */
-static void session_message(struct session *session, struct session_shard *shard, struct link *link, uint64_t now)
+static void session_message(struct session *session, struct session_shard *shard, struct link *link,
+                            uint64_t now)
 {
     const struct message *m = &link->message;
 
     switch (m->kind) {
-    case MESSAGE_WELCOME:
-        session_welcome(session, shard, m);
-        return;
+    case MESSAGE_WELCOME: session_welcome(session, shard, m); return;
     case MESSAGE_ABORT:
         error_restore(&m->error);
         session_fail(session);
         return;
-    case MESSAGE_LEFT:
-        shard->left = true;
-        return;
+    case MESSAGE_LEFT: shard->left = true; return;
     case MESSAGE_BARRIER_OVER:
         if (m->step > session->barrier_over)
             session->barrier_over = m->step;
         return;
-    case MESSAGE_READY:
-        return;
+    case MESSAGE_READY: return;
     case MESSAGE_MODEL_ASK:
     case MESSAGE_MODEL_OK:
     case MESSAGE_PARAMETERS:
-    case MESSAGE_TOKEN:
-        session_model_message(session, shard, m, now);
-        return;
+    case MESSAGE_TOKEN: session_model_message(session, shard, m, now); return;
     default:
         error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
                   "ps %u sent a %s, which is not for workers", shard->number, message_name(m->kind));
@@ -246,12 +241,9 @@ static struct session_connection *session_connection_of(struct session_shard *sh
     uint32_t lane = (uint32_t)link->tag / 4;
 
     switch (link->tag % 4) {
-    case SESSION_PUSH:
-        return &shard->push[lane];
-    case SESSION_PULL:
-        return &shard->pull[lane];
-    default:
-        return &shard->control;
+    case SESSION_PUSH: return &shard->push[lane];
+    case SESSION_PULL: return &shard->pull[lane];
+    default: return &shard->control;
     }
 }
 
@@ -269,26 +261,18 @@ static void session_event(struct session *session, const struct stepgate_event *
     struct link *link = event->endpoint->user;
     struct session_shard *shard = link->owner;
     switch (link_event(link, event, now)) {
-    case LINK_MESSAGE:
-        session_message(session, shard, link, now);
-        break;
-    case LINK_NOTIFY:
-        session_model_notify(session, shard, (uint32_t)link->tag / 4, event->value);
-        break;
-    case LINK_COMPLETION:
-        session_model_completion(session, event->context, event->status);
-        break;
-    case LINK_WENT_DOWN:
-        session_down(session, shard, session_connection_of(shard, link), now);
-        break;
-    default:
-        break;
+    case LINK_MESSAGE: session_message(session, shard, link, now); break;
+    case LINK_NOTIFY: session_model_notify(session, shard, (uint32_t)link->tag / 4, event->value); break;
+    case LINK_COMPLETION: session_model_completion(session, event->context, event->status); break;
+    case LINK_WENT_DOWN: session_down(session, shard, session_connection_of(shard, link), now); break;
+    default: break;
     }
 }
 
 /* session_attend -- connects what is due and runs the link's timers. */
 static void session_attend(struct session *session, struct session_shard *shard,
-                           struct session_connection *connection, uint8_t purpose, uint32_t lane, uint64_t now)
+                           struct session_connection *connection, uint8_t purpose, uint32_t lane,
+                           uint64_t now)
 {
     struct link *link = &connection->link;
 
@@ -348,13 +332,15 @@ static void session_watch_join(struct session *session, uint64_t now)
         return;
     }
     if (now >= session->join_deadline) {
-        error_set(STEPGATE_EJOIN, 0, "start the missing ps, or check their addresses; join_timeout sets how long to wait",
+        error_set(STEPGATE_EJOIN, 0,
+                  "start the missing ps, or check their addresses; join_timeout sets how long to wait",
                   "%u of %u ps connected after %llu ms, missing: %s", up, session->shard_count,
                   (unsigned long long)((now - session->join_started) / CLOCK_MS), missing);
         error_step(UINT64_MAX, (int64_t)((now - session->join_started) / CLOCK_MS));
         session_fail(session);
     } else if (now >= session->join_report_at) {
-        log_line(&session->log, LOG_INFO, "%u of %u ps connected, missing: %s", up, session->shard_count, missing);
+        log_line(&session->log, LOG_INFO, "%u of %u ps connected, missing: %s", up, session->shard_count,
+                 missing);
         session->join_report_at = now + 5000 * CLOCK_MS;
     }
 }
@@ -412,7 +398,8 @@ uint64_t session_deadline(const struct session *session)
     if (session->failed || session->left)
         return CLOCK_NEVER;
     if (!session->joined)
-        deadline = session_earlier(deadline, session_earlier(session->join_report_at, session->join_deadline));
+        deadline =
+            session_earlier(deadline, session_earlier(session->join_report_at, session->join_deadline));
     for (uint32_t s = 0; s < session->shard_count; s++) {
         const struct session_shard *shard = &session->shards[s];
         deadline = session_earlier(deadline, session_connection_deadline(&shard->control));

@@ -26,7 +26,7 @@ struct session_route {
 
 struct session_config {
     uint32_t rank, workers, shards;
-    const char *const *addresses; /* [shards]; copied */
+    const char *const *addresses;                    /* [shards]; copied */
     struct session_route routes[SESSION_ROUTES_MAX]; /* tried in this order; queue NULL: none */
     const char *job;
     struct proof_secret secret;
@@ -63,7 +63,8 @@ uint32_t session_lanes(const struct session *session);
 /* session_model_new -- takes the declared model over; it must be declared in the same order everywhere. */
 int session_model_new(struct session *session, const char *name, struct session_model **out);
 struct model *session_model_declared(struct session_model *model);
-int session_model_initialize(struct session_model *model, uint32_t variable, const void *data, uint64_t bytes);
+int session_model_initialize(struct session_model *model, uint32_t variable, const void *data,
+                             uint64_t bytes);
 int session_commit_try(struct session_model *model, uint64_t now, struct stepgate_model_info *info);
 bool session_model_committed(const struct session_model *model);
 

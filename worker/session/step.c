@@ -93,12 +93,14 @@ int session_finish(struct session_model *model, double weight, uint64_t now)
     if (!model->open)
         return error_set(STEPGATE_ESTATE, 0, "call begin first", "finish outside a step");
     if (!isfinite(weight) || weight < 0)
-        return error_set(STEPGATE_EINVAL, 0, "", "a weight of %g: it must be finite and not negative", weight);
+        return error_set(STEPGATE_EINVAL, 0, "", "a weight of %g: it must be finite and not negative",
+                         weight);
     for (size_t v = 0; weight > 0 && v < model->model->count; v++)
         if (!model->variables[v].pushed)
             return error_set(STEPGATE_ESTATE, 0, "push it, or declare it absent",
                              "finish of step %llu without variable %s (%u missing)",
-                             (unsigned long long)model->step, model->model->variables[v].name, model->unpushed);
+                             (unsigned long long)model->step, model->model->variables[v].name,
+                             model->unpushed);
     if (weight == 0)
         model->pending_count = 0;
     model->weight = weight;
@@ -112,7 +114,8 @@ int session_finish(struct session_model *model, double weight, uint64_t now)
 static int session_need_placed(const struct session_model *model)
 {
     if (model->state < MODEL_PLACED)
-        return error_set(STEPGATE_ESTATE, 0, "call commit first", "model %s is not committed", model->model->name);
+        return error_set(STEPGATE_ESTATE, 0, "call commit first", "model %s is not committed",
+                         model->model->name);
     return 0;
 }
 
@@ -169,7 +172,8 @@ int session_attach(struct session_model *model, uint32_t variable, int use, void
     if (pointer == NULL || bytes != model->model->variables[variable].bytes)
         return error_set(STEPGATE_EINVAL, 0, "", "variable %s has %llu bytes, the buffer %llu",
                          model->model->variables[variable].name,
-                         (unsigned long long)model->model->variables[variable].bytes, (unsigned long long)bytes);
+                         (unsigned long long)model->model->variables[variable].bytes,
+                         (unsigned long long)bytes);
     if (use != STEPGATE_USE_GRADIENT && use != STEPGATE_USE_PARAMETER)
         return error_set(STEPGATE_EINVAL, 0, "", "use %d is neither gradient nor parameter", use);
     if (use == STEPGATE_USE_GRADIENT && session_is_idle(model, variable) != 1)
@@ -183,7 +187,8 @@ int session_attach(struct session_model *model, uint32_t variable, int use, void
         unsigned r = session->shards[s].route;
         if (session_mapped(&model->places[s]) || regions[r] != NULL)
             continue;
-        const struct stepgate_region_options options = {.size = sizeof(options), .address = pointer, .length = bytes};
+        const struct stepgate_region_options options = {
+            .size = sizeof(options), .address = pointer, .length = bytes};
         struct stepgate_domain *domain = session->routes[r].domain;
         status = domain->transport->region_new(domain, &options, &regions[r]);
         if (status != 0) {

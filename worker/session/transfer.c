@@ -97,8 +97,8 @@ static int session_transfer_header(struct session_model *model, uint32_t s, uint
         return 0;
     }
     struct stepgate_endpoint *endpoint = model->session->shards[s].push[l].link.endpoint;
-    return endpoint->transport->endpoint_write(endpoint, NULL, 0, &header, place->slots, offset, sizeof(header),
-                                               STEPGATE_WRITE_INLINE, 0);
+    return endpoint->transport->endpoint_write(endpoint, NULL, 0, &header, place->slots, offset,
+                                               sizeof(header), STEPGATE_WRITE_INLINE, 0);
 }
 
 /* session_transfer_span -- header, then notify, once every segment is out. Returns 0 when the span is sent. */
@@ -165,8 +165,8 @@ static void session_transfer_spans(struct session_model *model)
 /* session_transfer_seal -- the contribution is out: says so to every shard, with its weight. */
 static int session_transfer_seal(struct session_model *model, uint64_t now)
 {
-    struct message seal = {.kind = MESSAGE_SEAL, .model = model->number, .step = model->step,
-                           .weight = model->weight};
+    struct message seal = {
+        .kind = MESSAGE_SEAL, .model = model->number, .step = model->step, .weight = model->weight};
 
     for (uint32_t s = 0; s < model->plan->shards; s++) {
         int status = link_send(&model->session->shards[s].control.link, &seal, now);
@@ -247,7 +247,8 @@ static bool session_pull_ready(const struct session_model *model, const struct s
 }
 
 /* session_pull_segment -- moves the value's bytes of one segment to where the caller reads them. */
-static int session_pull_segment(struct session_model *model, uint32_t variable, const struct session_segment *segment)
+static int session_pull_segment(struct session_model *model, uint32_t variable,
+                                const struct session_segment *segment)
 {
     struct session *session = model->session;
     struct session_variable *v = &model->variables[variable];
@@ -258,7 +259,8 @@ static int session_pull_segment(struct session_model *model, uint32_t variable, 
 
     if (session_mapped(place)) {
         if (target != NULL) {
-            memcpy(target + segment->first, (const uint8_t *)place->parameters->mapped + source, segment->bytes);
+            memcpy(target + segment->first, (const uint8_t *)place->parameters->mapped + source,
+                   segment->bytes);
             session->stats.bytes_copied += segment->bytes;
             session->stats.bytes_pulled += segment->bytes;
         }
@@ -300,7 +302,8 @@ static int session_pull_one(struct session_model *model, uint32_t variable)
     if (v->pull_posted < v->segments && !session_pull_ready(model, v))
         return -STEPGATE_EAGAIN;
     while (v->pull_posted < v->segments) {
-        int status = session_pull_segment(model, variable, &model->segments[v->first_segment + v->pull_posted]);
+        int status =
+            session_pull_segment(model, variable, &model->segments[v->first_segment + v->pull_posted]);
         if (status == -STEPGATE_EAGAIN || status == -STEPGATE_EPEER)
             return -STEPGATE_EAGAIN; /* a broken link ends in the job's failure */
         if (status != 0)
@@ -342,7 +345,8 @@ int session_pull_try(struct session_model *model, int variable, uint64_t now, ui
     if (status == -STEPGATE_EAGAIN) {
         session_progress(model->session, now);
         status = session_error(model->session);
-        if (status == 0) /* a caller that is told EAGAIN may sleep: nothing that is here by now may be overlooked */
+        if (status ==
+            0) /* a caller that is told EAGAIN may sleep: nothing that is here by now may be overlooked */
             status = session_pull_some(model, variable);
     }
     if (status == 0 && step_read != NULL)

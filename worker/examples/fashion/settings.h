@@ -13,9 +13,9 @@
 
 struct settings {
     uint64_t epochs;
-    uint64_t images; /* 0 = all */
+    uint64_t images;      /* 0 = all */
     uint64_t test_images; /* 0 = all */
-    uint64_t batch;  /* of one part */
+    uint64_t batch;       /* of one part */
     double rate;
     enum exchange_rule rule;
     double momentum;
