@@ -259,13 +259,9 @@ static void lane_complete(struct lane *lane, struct lane_model *model, uint32_t 
                                   memory_order_release); /* pairs with the shard's load */
     } else {
         uint64_t step = model->awaited[(unsigned)__builtin_ctz(model->all)];
-#ifdef STEPGATE_MUTANT_RELAXED_ARRIVAL
-        const memory_order order = memory_order_relaxed;
-#else
-        const memory_order order = memory_order_release; /* pairs with the shard's acquire load */
-#endif
+        /* pairs with the shard's acquire load */
         atomic_store_explicit(&board->arrived[(size_t)lane->config.number * board->workers + rank], step + 1,
-                              order);
+                              memory_order_release);
     }
     atomic_fetch_add_explicit(&board->arrivals, 1,
                               memory_order_release); /* pairs with the shard's acquire load */
