@@ -120,7 +120,7 @@ static int model_number(const char *key, const char *text, double low, double hi
 /* model_set -- the keys of stepgate_model_set. */
 int model_set(struct model *model, const char *key, const char *text)
 {
-    double number;
+    double number = 0;
 
     if (key == NULL || text == NULL)
         return error_set(STEPGATE_EINVAL, 0, "", "key and value must not be NULL");

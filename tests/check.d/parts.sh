@@ -5,10 +5,11 @@ jobs=$(nproc)
 
 # build_in FOLDER OPTIONS...: configures and builds; its own test
 build_in() {
-    local folder=$1 log
+    local folder=$1 log generator=(-G Ninja)
     shift
+    [ ! -e "$folder/CMakeCache.txt" ] || generator=()
     log=$logs/build-$(basename "$folder").log
-    if cmake -S . -B "$folder" -G Ninja "$@" >"$log" 2>&1 && cmake --build "$folder" -j "$jobs" >>"$log" 2>&1; then
+    if cmake -S . -B "$folder" "${generator[@]}" "$@" >"$log" 2>&1 && cmake --build "$folder" -j "$jobs" >>"$log" 2>&1; then
         pass "build $(basename "$folder")"
     else
         fail "build $(basename "$folder")" "$log"

@@ -3,9 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "transport/base/error.h"
 #include "transport/verbs/address.h"
@@ -92,6 +95,32 @@ static int device_by_address(struct device *device, const char *text)
     return 0;
 }
 
+/* device_by_peer -- finds the device from which a peer is reached: the routing table knows the address, and nothing is sent. */
+static int device_by_peer(struct device *device, const char *text)
+{
+    struct sockaddr_storage peer, local;
+    socklen_t bytes = sizeof(local);
+    char address[STEPGATE_ADDRESS_BYTES];
+    int ret = address_parse(text, true, &peer);
+
+    if (ret != 0)
+        return ret;
+    int fd = socket(peer.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return error_set(STEPGATE_ESYSTEM, errno, NULL, "no socket to look for a route to %s", text);
+    socklen_t length = peer.ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+    if (connect(fd, (const struct sockaddr *)&peer, length) != 0 ||
+        getsockname(fd, (struct sockaddr *)&local, &bytes) != 0)
+        ret = error_set(STEPGATE_EUNREACHABLE, errno, "look at the address and the routes (ip route)",
+                        "there is no route to %s", text);
+    close(fd);
+    if (ret != 0)
+        return ret;
+    address_clear_port(&local);
+    ret = address_format((const struct sockaddr *)&local, address, sizeof(address));
+    return ret != 0 ? ret : device_by_address(device, address);
+}
+
 /* device_limits -- asks the device what it can do. */
 static int device_limits(struct device *device)
 {
@@ -143,7 +172,7 @@ static void device_options(struct device *device, const struct stepgate_fabric_o
     device->connect_timeout_ms = options->connect_timeout_ms > 0 ? options->connect_timeout_ms : 5000;
 }
 
-/* device_open -- opens the device with an address, with a name, or the first that is up. */
+/* device_open -- opens the device with an address, with a name, from which a peer is reached, or the first that is up. */
 int device_open(const struct stepgate_fabric_options *options, struct stepgate_fabric **out)
 {
     int ret;
@@ -159,6 +188,8 @@ int device_open(const struct stepgate_fabric_options *options, struct stepgate_f
     seam_fork_safe();
     if (options->address != NULL)
         ret = device_by_address(device, options->address);
+    else if (options->device == NULL && options->peer != NULL)
+        ret = device_by_peer(device, options->peer);
     else
         ret = device_by_name(device, options->device);
     if (ret == 0 && device->local.ss_family != 0 && address_is_any(&device->local))
