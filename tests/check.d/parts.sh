@@ -9,7 +9,8 @@ build_in() {
     shift
     [ ! -e "$folder/CMakeCache.txt" ] || generator=()
     log=$logs/build-$(basename "$folder").log
-    if cmake -S . -B "$folder" "${generator[@]}" "$@" >"$log" 2>&1 && cmake --build "$folder" -j "$jobs" >>"$log" 2>&1; then
+    # Said aloud, since quickstart or a hand may have set them otherwise in the same folder.
+    if cmake -S . -B "$folder" "${generator[@]}" -DBUILD_TESTING=ON -DSTEPGATE_WERROR=ON -DSTEPGATE_MUTANT= "$@" >"$log" 2>&1 && cmake --build "$folder" -j "$jobs" >>"$log" 2>&1; then
         pass "build $(basename "$folder")"
     else
         fail "build $(basename "$folder")" "$log"
@@ -46,7 +47,7 @@ part_lint() {
 }
 
 part_build() {
-    build_in build
+    build_in build -DCMAKE_BUILD_TYPE=Release -DSTEPGATE_SANITIZE=
 }
 
 part_unit() {

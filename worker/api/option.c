@@ -129,8 +129,8 @@ static int option_argument(int count, char **argv, const struct knob_row **row, 
 static int option_read(struct knobs *knobs, int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0;) {
-        const struct knob_row *row;
-        const char *value;
+        const struct knob_row *row = NULL;
+        const char *value = NULL;
         int taken = option_argument(argc - i, argv + i, &row, &value);
         if (taken < 0)
             return taken;
