@@ -49,6 +49,8 @@ struct stepgate_transport_v1;
 struct stepgate_fabric {
     const struct stepgate_transport_v1 *transport;
     void *user;
+    const char
+        *device; /* "rxe0", "mlx5_0", or the name of the transport where there is no device; the fabric's */
 };
 struct stepgate_domain {
     const struct stepgate_transport_v1 *transport;

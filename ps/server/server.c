@@ -15,6 +15,7 @@
 #include "transport/base/error.h"
 #include "transport/base/hosts.h"
 #include "transport/base/knob.h"
+#include "transport/place/binding.h"
 #include "transport/shm/shm.h"
 #include "transport/verbs/verbs.h"
 #include "transport/wait/waiter.h"
@@ -39,6 +40,7 @@ struct stepgate_server {
     unsigned fabric_count;
     char listen[STEPGATE_ADDRESS_BYTES + 4];
     struct waiter *waiter;
+    struct binding *binding;
     struct mailbox mailbox;
     struct server_lane *lane_threads;
     struct lane **lane_list;
@@ -177,6 +179,23 @@ static int server_open_all(struct stepgate_server *server)
     return status;
 }
 
+/* server_waiter -- over shm the workers are on this machine, and they wait too. */
+static int server_waiter(const struct stepgate_server *server, struct waiter **out)
+{
+    bool shm = knob_int(&server->knobs, "transport") != KNOB_TRANSPORT_VERBS;
+    unsigned pollers = server->lanes + (shm ? server->workers : 0);
+
+    return waiter_new((enum waiter_mode)knob_int(&server->knobs, "wait"), pollers, out);
+}
+
+/* server_bind -- the last fabric is the one with a device, if any has one. */
+static int server_bind(struct stepgate_server *server)
+{
+    const char *device = server->fabrics[server->fabric_count - 1]->device;
+
+    return binding_new(knob_text(&server->knobs, "bind"), device, &server->binding);
+}
+
 /* server_make_lane -- a lane with its queues, and a waiter unless it runs with the shard. */
 static int server_make_lane(struct stepgate_server *server, uint32_t number, uint64_t incarnation)
 {
@@ -197,7 +216,7 @@ static int server_make_lane(struct stepgate_server *server, uint32_t number, uin
     thread->waiter = server->waiter;
     if (number != 0) {
         thread->waiter = NULL;
-        status = waiter_new((enum waiter_mode)knob_int(&server->knobs, "wait"), 0, &thread->waiter);
+        status = server_waiter(server, &thread->waiter);
     }
     for (unsigned f = 0; status == 0 && f < server->fabric_count; f++) {
         const struct stepgate_transport_v1 *transport = server->fabrics[f]->transport;
@@ -240,6 +259,27 @@ static int server_make_shard(struct stepgate_server *server, uint64_t incarnatio
     return shard_new(&config, clock_now(), &server->shard);
 }
 
+/* server_say -- one line about what was chosen. */
+static void server_say(const struct stepgate_server *server)
+{
+    char transports[192] = "", binding[128];
+
+    for (unsigned f = 0; f < server->fabric_count; f++) {
+        const struct stepgate_fabric *fabric = server->fabrics[f];
+        size_t used = strlen(transports);
+        bool device = strcmp(fabric->device, fabric->transport->name) != 0;
+        snprintf(transports + used, sizeof(transports) - used, "%s%s%s%s%s", f > 0 ? " and " : "",
+                 fabric->transport->name, device ? " (" : "", device ? fabric->device : "",
+                 device ? ")" : "");
+    }
+    binding_describe(server->binding, binding, sizeof(binding));
+    log_line(&server->knobs.log, LOG_INFO,
+             "ps %u of %zu for %u worker%s, listening %s, transport %s, %u lane%s, bind %s, wait %s",
+             server->number, server->ps.count > 0 ? server->ps.count : 1, server->workers,
+             server->workers == 1 ? "" : "s", shard_address(server->shard), transports, server->lanes,
+             server->lanes > 1 ? "s" : "", binding, knob_text(&server->knobs, "wait"));
+}
+
 /* stepgate_server_new -- listens. */
 int stepgate_server_new(const struct stepgate_options *options, struct stepgate_server **out)
 {
@@ -259,9 +299,11 @@ int stepgate_server_new(const struct stepgate_options *options, struct stepgate_
     proof_random(&incarnation, sizeof(incarnation));
     status = server_settings(server);
     if (status == 0)
-        status = waiter_new((enum waiter_mode)knob_int(&server->knobs, "wait"), 0, &server->waiter);
+        status = server_waiter(server, &server->waiter);
     if (status == 0)
         status = server_open_all(server);
+    if (status == 0)
+        status = server_bind(server);
     if (status == 0) {
         server->lane_threads = calloc(server->lanes, sizeof(*server->lane_threads));
         server->lane_list = calloc(server->lanes, sizeof(*server->lane_list));
@@ -279,13 +321,7 @@ int stepgate_server_new(const struct stepgate_options *options, struct stepgate_
         error_restore(&error);
         return status;
     }
-    log_line(&server->knobs.log, LOG_INFO,
-             "ps %u of %zu for %u workers, listening %s, transport %s%s%s, %u lane%s, wait %s",
-             server->number, server->ps.count > 0 ? server->ps.count : 1, server->workers,
-             shard_address(server->shard), server->fabrics[0]->transport->name,
-             server->fabric_count > 1 ? " and " : "",
-             server->fabric_count > 1 ? server->fabrics[1]->transport->name : "", server->lanes,
-             server->lanes > 1 ? "s" : "", knob_text(&server->knobs, "wait"));
+    server_say(server);
     *out = server;
     return 0;
 }
@@ -319,13 +355,25 @@ static bool server_lane_arm(void *context)
     return server_arm(thread->queues);
 }
 
+/* server_unbound -- placement is a wish: a thread that cannot have it runs where it is. */
+static void server_unbound(const struct stepgate_server *server)
+{
+    struct stepgate_error error;
+
+    error_save(&error);
+    log_line(&server->knobs.log, LOG_WARN, "%s; %s", error.text, error.remedy);
+}
+
 /* server_lane_run -- the thread of a lane other than 0. */
 static void *server_lane_run(void *context)
 {
     struct server_lane *thread = context;
-    struct lane *lane = thread->server->lane_list[thread - thread->server->lane_threads];
+    ptrdiff_t number = thread - thread->server->lane_threads;
+    struct lane *lane = thread->server->lane_list[number];
     const struct waiter_goal goal = {server_lane_ready, server_lane_arm, thread};
 
+    if (binding_apply(thread->server->binding, (unsigned)number) < 0)
+        server_unbound(thread->server);
     while (
         !atomic_load_explicit(&thread->server->ended, memory_order_acquire)) /* pairs with server_end_lanes */
         if (lane_progress(lane, clock_now()) == 0)
@@ -389,6 +437,8 @@ int stepgate_server_run(struct stepgate_server *server)
         return error_set(STEPGATE_EINVAL, 0, "", "the server is NULL");
     const struct waiter_goal goal = {server_ready, server_arm_all, server};
     bool stopped = false;
+    if (binding_apply(server->binding, 0) < 0)
+        server_unbound(server);
     int status = server_start_lanes(server);
     if (status != 0) {
         server_end_lanes(server);
@@ -469,6 +519,7 @@ void stepgate_server_delete(struct stepgate_server **out)
         server->fabrics[f]->transport->fabric_delete(&server->fabrics[f]);
     }
     waiter_delete(&server->waiter);
+    binding_delete(&server->binding);
     mailbox_clear(&server->mailbox);
     free(server->lane_threads);
     free(server->lane_list);

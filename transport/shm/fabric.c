@@ -39,6 +39,7 @@ int shm_fabric_open(const struct stepgate_fabric_options *options, struct stepga
     if (operations > SHM_OPERATIONS_MOST)
         operations = SHM_OPERATIONS_MOST;
     fabric->base.transport = shm_transport();
+    fabric->base.device = "shm";
     fabric->operations = operations;
     fabric->connect_timeout_ns = (uint64_t)(ms > 0 ? ms : FABRIC_CONNECT_MS) * CLOCK_MS;
     *out = &fabric->base;

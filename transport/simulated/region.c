@@ -26,6 +26,7 @@ int sim_fabric_open(const struct stepgate_fabric_options *options, struct stepga
         return error_set(STEPGATE_ENOMEM, 0, NULL, "no memory for a fabric");
     }
     fabric->base.transport = simulated_transport();
+    fabric->base.device = "simulated";
     fabric->world = node->world;
     fabric->node = node->index;
     fabric->operations = options->operations;

@@ -197,6 +197,7 @@ int device_open(const struct stepgate_fabric_options *options, struct stepgate_f
     if (ret != 0)
         goto fail;
     snprintf(device->name, sizeof(device->name), "%s", ibv_get_device_name(device->context->device));
+    fabric->device = device->name;
     if (options->device != NULL && strcmp(options->device, device->name) != 0) {
         ret = error_set(STEPGATE_ENODEVICE, 0, "name the device or the address, not both",
                         "the address %s belongs to RDMA device %s, not to %s",

@@ -175,6 +175,7 @@ static int job_session(struct stepgate_job *job)
                                     .addresses = addresses,
                                     .job = knob_text(&job->knobs, "job"),
                                     .secret = job->secret,
+                                    .chunk_bytes = knob_bytes(&job->knobs, "chunk_bytes"),
                                     .join_timeout_ms = knob_time_ms(&job->knobs, "join_timeout"),
                                     .liveness_ms = liveness > 0 ? liveness : 0,
                                     .log = job->knobs.log};

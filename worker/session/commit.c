@@ -126,9 +126,10 @@ int session_model_initialize(struct session_model *model, uint32_t variable, con
     return 0;
 }
 
-/* session_commit_segments -- cuts every piece at the spans' borders; called once to count and once to fill. */
+/* session_commit_segments -- cuts every piece at the spans' borders and into chunks; called once to count and once to fill. */
 static uint32_t session_commit_segments(struct session_model *model, struct session_segment *out)
 {
+    uint64_t chunk = model->session->chunk_bytes;
     uint32_t count = 0;
 
     for (size_t v = 0; v < model->model->count; v++) {
@@ -142,17 +143,16 @@ static uint32_t session_commit_segments(struct session_model *model, struct sess
                     uint64_t from = shard->spans[g][l].begin, to = shard->spans[g][l].end;
                     from = from > piece->offset ? from : piece->offset;
                     to = to < end ? to : end;
-                    if (from >= to)
-                        continue;
-                    if (out != NULL)
-                        out[count] = (struct session_segment){.variable = (uint32_t)v,
-                                                              .shard = piece->shard,
-                                                              .lane = (uint16_t)l,
-                                                              .group = (uint16_t)g,
-                                                              .first = piece->first + (from - piece->offset),
-                                                              .offset = from,
-                                                              .bytes = to - from};
-                    count++;
+                    for (; from < to; from += chunk, count++)
+                        if (out != NULL)
+                            out[count] =
+                                (struct session_segment){.variable = (uint32_t)v,
+                                                         .shard = piece->shard,
+                                                         .lane = (uint16_t)l,
+                                                         .group = (uint16_t)g,
+                                                         .first = piece->first + (from - piece->offset),
+                                                         .offset = from,
+                                                         .bytes = to - from < chunk ? to - from : chunk};
                 }
         }
         if (out != NULL) {

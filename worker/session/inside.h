@@ -28,7 +28,7 @@ struct session_shard {
 
 struct session {
     uint32_t rank, workers, shard_count, lanes;
-    uint64_t group_bytes, cut_bytes;
+    uint64_t group_bytes, cut_bytes, chunk_bytes;
     struct session_shard *shards;
     struct session_route routes[SESSION_ROUTES_MAX];
     unsigned route_count;
@@ -51,7 +51,7 @@ struct session {
     struct stepgate_job_stats stats;
 };
 
-/* The part of a variable that lies in one span: the unit of pushing and pulling. */
+/* The part of a variable that lies in one span, at most one chunk of it: the unit of pushing and pulling. */
 struct session_segment {
     uint32_t variable, shard;
     uint16_t lane, group;

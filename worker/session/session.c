@@ -24,6 +24,8 @@ int session_new(const struct session_config *config, uint64_t now, struct sessio
     session->workers = config->workers;
     session->shard_count = config->shards;
     session->secret = config->secret;
+    session->chunk_bytes = config->chunk_bytes > 0 ? config->chunk_bytes : UINT64_C(1) << 20;
+    session->chunk_bytes += -session->chunk_bytes % PLAN_LINE;
     session->liveness_ms = config->liveness_ms;
     session->join_timeout_ms = config->join_timeout_ms;
     session->join_started = now;

@@ -31,6 +31,7 @@ struct session_config {
     const char *job;
     struct proof_secret secret;
     uint64_t incarnation;
+    uint64_t chunk_bytes;                 /* largest piece that is posted at once; 0: 1 MiB */
     int64_t join_timeout_ms, liveness_ms; /* liveness 0: off */
     struct log_sink log;
 };
