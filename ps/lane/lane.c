@@ -305,7 +305,7 @@ static void lane_notify(struct lane *lane, uint32_t rank, uint32_t value, uint64
     if (number >= lane->model_count)
         lane_letters(lane, now); /* the shard tells lanes of a model before it tells workers */
     struct lane_model *model = number < lane->model_count ? lane->models[number] : NULL;
-    if (model == NULL || group >= PLAN_GROUPS_MAX || !(model->all >> group & 1u)) {
+    if (model == NULL || group >= PLAN_GROUPS_MAX || !(model->all & (1u << group))) {
         lane_violation(lane, rank, "a notify for a span that is not there");
         return;
     }
@@ -315,7 +315,7 @@ static void lane_notify(struct lane *lane, uint32_t rank, uint32_t value, uint64
         return;
     }
 #endif
-    if (model->arrived[rank] >> group & 1u) {
+    if (model->arrived[rank] & (1u << group)) {
         lane->stats.duplicates++;
         return;
     }
@@ -373,7 +373,7 @@ static void lane_event(struct lane *lane, const struct stepgate_event *event, ui
 static void lane_announce(struct lane_model *model, uint32_t group)
 {
     for (uint32_t w = 0; w < model->board->workers; w++)
-        if (!(model->announce[w] >> group & 1u)) {
+        if (!(model->announce[w] & (1u << group))) {
             model->announce[w] |= (uint8_t)(1u << group);
             model->announcing++;
         }
@@ -450,7 +450,7 @@ static int lane_apply(struct lane *lane, struct lane_model *model)
         return 1;
 #endif
     }
-    while (model->next_group < board->plan->groups && !(model->all >> model->next_group & 1u))
+    while (model->next_group < board->plan->groups && !(model->all & (1u << model->next_group)))
         model->next_group++;
     if (model->next_group < board->plan->groups) {
         uint32_t group = model->next_group++;
