@@ -139,6 +139,18 @@ static int model_commit_attempt(void *context, uint64_t now)
     return session_commit_try(commit->model, now, &commit->info);
 }
 
+/* model_say -- which case of copies this worker got. */
+static void model_say(const struct stepgate_model *model, const struct stepgate_model_info *info)
+{
+    log_line(&model->job->knobs.log, LOG_INFO,
+             "model %s: %zu variables, %llu bytes, step %llu, transport %s, parameters %s, copies with the "
+             "library's buffers: %u per gradient, %u per parameter",
+             session_model_declared(model->session)->name, session_model_declared(model->session)->count,
+             (unsigned long long)info->bytes, (unsigned long long)info->step,
+             session_transport(model->job->session), info->in_place ? "mapped in place" : "read into memory",
+             info->copies_push, info->copies_pull);
+}
+
 /* stepgate_model_commit -- collective. */
 int stepgate_model_commit(struct stepgate_model *model, int ms, struct stepgate_model_info *info)
 {
@@ -151,6 +163,8 @@ int stepgate_model_commit(struct stepgate_model *model, int ms, struct stepgate_
     struct model_commit commit = {.model = model->session};
     status = wait_until(model->job, ms, knob_time_ms(&model->job->knobs, "join_timeout"), STEPGATE_EJOIN,
                         "commit", model_commit_attempt, &commit);
+    if (status == 0)
+        model_say(model, &commit.info);
     if (status == 0 && info != NULL) {
         size_t size = info->size;
         *info = commit.info;
