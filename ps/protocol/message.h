@@ -18,7 +18,7 @@ enum message_kind {
     MESSAGE_WELCOME =
         3, /* shard -> worker, after the proofs on a control connection: shard, shards, workers, lanes, group_bytes, cut_bytes */
     MESSAGE_MODEL_PART =
-        4, /* worker -> shard: model, offset, total, bytes. Worker 0 always; others only when asked */
+        4, /* worker -> shard: model, offset, total, length (u16), bytes. Worker 0 always; others only when asked */
     MESSAGE_MODEL_CHECK =
         5, /* worker -> shard: model, fingerprint. Every worker; on worker 0 after its parts */
     MESSAGE_MODEL_ASK =
@@ -26,7 +26,7 @@ enum message_kind {
     MESSAGE_MODEL_OK =
         7, /* shard -> worker: model, step, descriptor (slots, exported on this control endpoint), arena_offset, header_offset */
     MESSAGE_PARAMETERS =
-        8, /* lane 0 -> worker, on its pull endpoint: model, descriptor, arena_offset (parity 0), header_offset (parity 1) */
+        8, /* lane 0 -> worker, on its pull endpoint: model, step, descriptor, arena_offset (parity 0), header_offset (parity 1) */
     MESSAGE_SEAL = 9, /* worker -> every shard: model, step, attempt, weight (0: counts for nothing) */
     MESSAGE_COMPLETE =
         10, /* shard -> leader: model, step, slot kind: every contribution is complete here, and the step before is applied */
@@ -39,7 +39,7 @@ enum message_kind {
     MESSAGE_LEAVE = 16,        /* worker -> every shard: this worker is done */
     MESSAGE_LEFT = 17,         /* shard -> worker: the answer */
     MESSAGE_ABORT =
-        18, /* anybody -> anybody: the job has failed: code, role, rank, step, waited_ms, host, text, remedy */
+        18, /* anybody -> anybody: the job has failed: code, os_errno, role, rank, step, waited_ms, host, device, text, remedy */
     MESSAGE_SHARD_DONE =
         19,            /* shard -> leader: every worker has left me, I end; and leader -> shard likewise */
     MESSAGE_READY = 20 /* shard -> worker on control: all T workers are here, all shards too (information) */

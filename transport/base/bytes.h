@@ -130,7 +130,7 @@ static inline double bytes_get_f64(struct bytes_reader *r)
     memcpy(&value, &bits, sizeof(value));
     return value;
 }
-/* bytes_get_text -- takes a text into out (zero-terminated); too long for out counts as underflow. */
+/* bytes_get_text -- takes a text into out (zero-terminated); too long for out, or a zero inside, counts as underflow. */
 static inline void bytes_get_text(struct bytes_reader *r, char *out, size_t size)
 {
     size_t n = bytes_get_u16(r);
@@ -141,6 +141,10 @@ static inline void bytes_get_text(struct bytes_reader *r, char *out, size_t size
     }
     bytes_get(r, out, n);
     out[n] = 0;
+    if (n > 0 && memchr(out, 0, n) != NULL) {
+        r->underflow = true;
+        out[0] = 0;
+    }
 }
 
 #endif

@@ -93,6 +93,17 @@ static void a_text_longer_than_its_place_is_refused_and_ends(void **state)
     assert_string_equal(text, "");
 }
 
+static void a_text_with_a_zero_inside_is_refused(void **state)
+{
+    (void)state;
+    const uint8_t data[5] = {3, 0, 'a', 0, 'b'};
+    char text[8] = "zzz";
+    struct bytes_reader r = {.data = data, .size = sizeof(data)};
+    bytes_get_text(&r, text, sizeof(text));
+    assert_true(r.underflow);
+    assert_string_equal(text, "");
+}
+
 static void a_length_that_lies_is_refused(void **state)
 {
     (void)state;
@@ -111,6 +122,7 @@ int main(void)
         cmocka_unit_test(writing_beyond_the_end_writes_nothing_and_is_remembered),
         cmocka_unit_test(reading_beyond_the_end_gives_zeros_and_is_remembered),
         cmocka_unit_test(a_text_longer_than_its_place_is_refused_and_ends),
+        cmocka_unit_test(a_text_with_a_zero_inside_is_refused),
         cmocka_unit_test(a_length_that_lies_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
