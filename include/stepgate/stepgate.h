@@ -11,6 +11,7 @@
 #include "stepgate/option.h"
 #include "stepgate/server.h"
 #include "stepgate/step.h"
+#include "stepgate/transport.h"
 #include "stepgate/version.h"
 
 #endif

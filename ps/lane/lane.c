@@ -37,9 +37,9 @@ struct lane {
     struct lane_config config;
     struct mailbox mailbox;
     struct lane_worker *workers;
-    struct lane_model *models[SLOT_MODELS_MAX];
-    uint32_t model_count;
-    struct letter *grants; /* [grant_count], waiting */
+    struct lane_model *models[SLOT_MODELS_MAX]; /* by number, NULL: not placed; any order of commits goes */
+    uint32_t model_end;                         /* behind the highest number placed */
+    struct letter *grants;                      /* [grant_count], waiting */
     size_t grant_count;
     const float **gradients; /* [workers], for the kernel */
     uint64_t attend_at;
@@ -86,7 +86,9 @@ void lane_delete(struct lane **out)
         link_close(&lane->workers[w].push);
         link_close(&lane->workers[w].pull);
     }
-    for (uint32_t m = 0; m < lane->model_count; m++) {
+    for (uint32_t m = 0; m < lane->model_end; m++) {
+        if (lane->models[m] == NULL)
+            continue;
         free(lane->models[m]->arrived);
         free(lane->models[m]->announce);
         free(lane->models[m]);
@@ -136,7 +138,7 @@ static void lane_take_board(struct lane *lane, struct board *board)
 {
     struct lane_model *model = calloc(1, sizeof(*model));
 
-    if (model == NULL || lane->model_count >= SLOT_MODELS_MAX)
+    if (model == NULL)
         goto fail;
     model->board = board;
     model->initial = true;
@@ -147,7 +149,9 @@ static void lane_take_board(struct lane *lane, struct board *board)
     for (uint32_t g = 0; g < board->plan->groups; g++)
         if (lane_span(lane, model, g)->end > lane_span(lane, model, g)->begin)
             model->all |= (uint8_t)(1u << g);
-    lane->models[lane->model_count++] = model;
+    lane->models[board->model] = model;
+    if (lane->model_end <= board->model)
+        lane->model_end = board->model + 1;
     return;
 
 fail:
@@ -302,9 +306,9 @@ static void lane_notify(struct lane *lane, uint32_t rank, uint32_t value, uint64
     struct slot_header header;
 
     lane->stats.notifies++;
-    if (number >= lane->model_count)
+    if (number < SLOT_MODELS_MAX && lane->models[number] == NULL)
         lane_letters(lane, now); /* the shard tells lanes of a model before it tells workers */
-    struct lane_model *model = number < lane->model_count ? lane->models[number] : NULL;
+    struct lane_model *model = number < SLOT_MODELS_MAX ? lane->models[number] : NULL;
     if (model == NULL || group >= PLAN_GROUPS_MAX || !(model->all & (1u << group))) {
         lane_violation(lane, rank, "a notify for a span that is not there");
         return;
@@ -548,7 +552,9 @@ int lane_progress(struct lane *lane, uint64_t now)
     }
     if (busy || now >= lane->attend_at)
         lane_attend(lane, now);
-    for (uint32_t m = 0; m < lane->model_count; m++) {
+    for (uint32_t m = 0; m < lane->model_end; m++) {
+        if (lane->models[m] == NULL)
+            continue;
         busy |= lane_apply(lane, lane->models[m]);
         if (lane->models[m]->announcing > 0)
             busy |= lane_announcements(lane, lane->models[m]);
@@ -559,8 +565,8 @@ int lane_progress(struct lane *lane, uint64_t now)
 /* lane_deadline -- an announcement that waits is tried again soon. */
 uint64_t lane_deadline(const struct lane *lane)
 {
-    for (uint32_t m = 0; m < lane->model_count; m++)
-        if (lane->models[m]->announcing > 0)
+    for (uint32_t m = 0; m < lane->model_end; m++)
+        if (lane->models[m] != NULL && lane->models[m]->announcing > 0)
             return 0;
     return lane->attend_at;
 }

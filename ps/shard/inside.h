@@ -88,7 +88,8 @@ struct shard {
     unsigned leader_fabric, leader_attempts;
     uint64_t leader_retry_at;
     bool leader_up, done_sent;
-    struct shard_model *models[SLOT_MODELS_MAX];
+    struct shard_model *models[SLOT_MODELS_MAX]; /* by number; NULL: nobody has spoken of it */
+    uint32_t model_end;                          /* behind the highest number spoken of */
     struct leader_model *leads[SLOT_MODELS_MAX];
     uint64_t started, join_deadline, join_report_at, attend_at;
     bool gathered;

@@ -34,6 +34,8 @@ static struct shard_model *shard_model_get(struct shard *shard, uint32_t number,
     model->number = number;
     model->report_at = CLOCK_NEVER;
     shard->models[number] = model;
+    if (shard->model_end <= number)
+        shard->model_end = number + 1;
     return model;
 }
 

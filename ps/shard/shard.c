@@ -361,7 +361,9 @@ int shard_progress(struct shard *shard, uint64_t now)
         busy |= n > 0;
     }
     busy |= shard_letters(shard, now);
-    for (uint32_t m = 0; m < SLOT_MODELS_MAX && shard->models[m] != NULL && !shard->failed; m++) {
+    for (uint32_t m = 0; m < shard->model_end && !shard->failed; m++) {
+        if (shard->models[m] == NULL)
+            continue;
         if (shard->models[m]->phase == PHASE_INITIAL)
             shard_place_retry(shard->models[m], now);
         if (shard->models[m]->phase != PHASE_DECLARED)
@@ -392,8 +394,8 @@ uint64_t shard_deadline(const struct shard *shard)
     }
     if (shard->ending && shard->end_deadline < deadline)
         deadline = shard->end_deadline;
-    for (uint32_t m = 0; m < SLOT_MODELS_MAX && shard->models[m] != NULL; m++)
-        if (shard->models[m]->report_at < deadline)
+    for (uint32_t m = 0; m < shard->model_end; m++)
+        if (shard->models[m] != NULL && shard->models[m]->report_at < deadline)
             deadline = shard->models[m]->report_at;
     return deadline;
 }
