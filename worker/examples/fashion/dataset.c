@@ -24,7 +24,8 @@ static int dataset_split_read(const char *folder, const char *prefix, struct dat
                          images, out->images.dims[1], out->images.dims[2], DATASET_SIDE, DATASET_SIDE);
     if (out->images.dims[0] != out->labels.dims[0])
         return fault_set(fault, FAULT_PERMANENT,
-                         "%s has %zu images but %s has %zu labels: the two files must come from one data set",
+                         "%s has %zu images but %s has %zu labels: name a folder whose files are of one data "
+                         "set with --data DIR",
                          images, out->images.dims[0], labels, out->labels.dims[0]);
     for (size_t i = 0; i < out->labels.dims[0]; i++)
         if (out->labels.bytes[i] >= DATASET_CLASSES)

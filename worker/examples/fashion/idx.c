@@ -11,27 +11,25 @@
  *     0  0  type  rank | dims[0] (32 bit) | ... | dims[rank - 1] (32 bit) | the elements
  *
  * type 0x08 is unsigned bytes. */
-enum { IDX_TYPE_U8 = 0x08, IDX_DIM_MAX = 1 << 24 };
+enum { IDX_TYPE_U8 = 0x08, IDX_DIM_MAX = 1 << 24, IDX_READ_MAX = 1 << 30 };
 
 #define IDX_REMEDY "install Debian's dataset-fashion-mnist afresh, or name another folder with --data DIR"
 
-/* idx_fill -- read exactly so many bytes, or say what is wrong with the file */
-static int idx_fill(gzFile file, const char *path, void *to, size_t bytes, struct fault *fault)
+/* idx_fill -- read exactly so few bytes of the header, or say what is wrong with the file */
+static int idx_fill(gzFile file, const char *path, uint8_t *at, unsigned bytes, struct fault *fault)
 {
-    uint8_t *at = to;
     while (bytes > 0) {
-        unsigned want = bytes > (1U << 20) ? 1U << 20 : (unsigned)bytes;
-        int got = gzread(file, at, want);
+        int got = gzread(file, at, bytes);
         if (got < 0) {
             int code = Z_OK;
             return fault_set(fault, FAULT_PERMANENT, "%s is damaged (%s): " IDX_REMEDY, path,
                              gzerror(file, &code));
         }
         if (got == 0)
-            return fault_set(fault, FAULT_PERMANENT, "%s is truncated, %zu bytes are missing: " IDX_REMEDY,
+            return fault_set(fault, FAULT_PERMANENT, "%s is truncated, %u bytes are missing: " IDX_REMEDY,
                              path, bytes);
         at += got;
-        bytes -= (size_t)got;
+        bytes -= (unsigned)got;
     }
     return 0;
 }
@@ -64,13 +62,42 @@ static int idx_header(gzFile file, const char *path, unsigned rank, struct idx *
     return 0;
 }
 
+/*
+ * idx_elements -- read all elements. One byte more than there should be is asked for: zlib looks at the end of the stream, with its length
+ * and CRC, only while the caller still has room.
+ */
+static int idx_elements(gzFile file, const char *path, uint8_t *to, size_t elements, struct fault *fault)
+{
+    size_t there = 0;
+    int code = Z_OK;
+
+    while (there <= elements) {
+        size_t want = elements + 1 - there;
+        int got = gzread(file, to + there, want > IDX_READ_MAX ? IDX_READ_MAX : (unsigned)want);
+        if (got < 0)
+            return fault_set(fault, FAULT_PERMANENT, "%s is damaged (%s): " IDX_REMEDY, path,
+                             gzerror(file, &code));
+        if (got == 0)
+            break;
+        there += (size_t)got;
+    }
+    if (there > elements)
+        return fault_set(fault, FAULT_PERMANENT,
+                         "%s is damaged (more bytes than its header says): " IDX_REMEDY, path);
+    if (there < elements)
+        return fault_set(fault, FAULT_PERMANENT, "%s is truncated, %zu bytes are missing: " IDX_REMEDY, path,
+                         elements - there);
+    gzerror(file, &code);
+    if (code != Z_OK)
+        return fault_set(fault, FAULT_PERMANENT, "%s is truncated at its end: " IDX_REMEDY, path);
+    return 0;
+}
+
 /* idx_read -- read a whole gzip IDX file of unsigned bytes that must have the given rank */
 int idx_read(const char *path, unsigned rank, struct idx *out, struct fault *fault)
 {
     struct idx idx = {0};
     size_t elements = 0;
-    uint8_t beyond;
-    int code = Z_OK;
 
     errno = 0;
     gzFile file = gzopen(path, "rb");
@@ -79,26 +106,15 @@ int idx_read(const char *path, unsigned rank, struct idx *out, struct fault *fau
                          errno != 0 ? strerror(errno) : "out of memory");
     if (idx_header(file, path, rank, &idx, &elements, fault) < 0)
         goto close;
-    idx.bytes = malloc(elements);
+    idx.bytes = malloc(elements + 1);
     if (idx.bytes == NULL) {
-        fault_set(fault, FAULT_PERMANENT, "%s needs %zu bytes of memory, which this machine refuses", path,
-                  elements);
+        fault_set(fault, FAULT_PERMANENT,
+                  "there is no memory for the %zu bytes of %s: free some, or look at the file", elements,
+                  path);
         goto close;
     }
-    if (idx_fill(file, path, idx.bytes, elements, fault) < 0)
+    if (idx_elements(file, path, idx.bytes, elements, fault) < 0)
         goto free_bytes;
-    /* One more read also makes zlib check the length and the CRC at the end of the stream. */
-    int got = gzread(file, &beyond, 1);
-    if (got != 0) {
-        fault_set(fault, FAULT_PERMANENT, "%s is damaged (%s): " IDX_REMEDY, path,
-                  got > 0 ? "more bytes than its header says" : gzerror(file, &code));
-        goto free_bytes;
-    }
-    gzerror(file, &code);
-    if (code != Z_OK) {
-        fault_set(fault, FAULT_PERMANENT, "%s is truncated at its end: " IDX_REMEDY, path);
-        goto free_bytes;
-    }
     gzclose(file);
     *out = idx;
     return 0;

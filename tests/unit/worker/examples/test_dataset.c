@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -155,11 +156,27 @@ static void a_file_cut_anywhere_is_refused(void **state)
     }
 }
 
+static void a_file_without_the_end_of_its_stream_is_refused(void **state)
+{
+    enum { MANY = 60 }; /* more than zlib buffers: all elements are there without a look at the end */
+    struct folder *folder = *state;
+    char path[128];
+    snprintf(path, sizeof path, "%s/train-images-idx3-ubyte.gz", folder->path);
+    for (off_t cut = 1; cut <= 8; cut++) {
+        struct stat whole;
+        put(folder, "train-images-idx3-ubyte.gz", 3, MANY, MANY, 200);
+        assert_int_equal(stat(path, &whole), 0);
+        assert_int_equal(truncate(path, whole.st_size - cut), 0);
+        folder->fault = (struct fault){0};
+        assert_refused(folder, 0, FAULT_PERMANENT, "truncated at its end", "--data DIR");
+    }
+}
+
 static void images_and_labels_must_be_equally_many(void **state)
 {
     struct folder *folder = *state;
     put(folder, "t10k-labels-idx1-ubyte.gz", 1, TEST + 1, TEST + 1, 1);
-    assert_refused(folder, 0, FAULT_PERMANENT, "has 3 images but", "one data set");
+    assert_refused(folder, 0, FAULT_PERMANENT, "has 3 images but", "--data DIR");
 }
 
 static void a_label_that_is_none_is_refused(void **state)
@@ -180,6 +197,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(missing_elements_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(more_elements_than_claimed_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_cut_anywhere_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_file_without_the_end_of_its_stream_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(images_and_labels_must_be_equally_many, setup, teardown),
         cmocka_unit_test_setup_teardown(a_label_that_is_none_is_refused, setup, teardown),
     };
