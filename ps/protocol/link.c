@@ -216,6 +216,40 @@ static void link_disconnected(struct link *link, const struct stepgate_event *ev
     link_fail(link);
 }
 
+/* link_disprove -- tells the active side that its proof is wrong, and no more: silence would look like a ps that is not there. */
+static void link_disprove(struct link *link, uint64_t now)
+{
+    const struct message abort = {.kind = MESSAGE_ABORT, .error = {.code = STEPGATE_EAUTH, .rank = -1}};
+    uint8_t data[MESSAGE_BYTES_MAX];
+    int length = message_pack(&abort, data);
+
+    if (length > 0)
+        link_post(link, data, (uint16_t)length,
+                  now); /* that it failed already is worth more than this failing */
+}
+
+/* link_checked -- the peer's first message must be the right proof. Of one that has proved nothing only `wrong secret` is believed. */
+static int link_checked(struct link *link, uint64_t now)
+{
+    const struct message *m = &link->message;
+
+    if (link->active && m->kind == MESSAGE_ABORT && m->error.code == STEPGATE_EAUTH)
+        return error_set(STEPGATE_EAUTH, 0, "give every process of the job the same secret file",
+                         "the peer knows another secret than this process");
+    if (m->kind != MESSAGE_PROOF)
+        return error_set(STEPGATE_EPROTOCOL, 0, "", "%s before the proof", message_name(m->kind));
+    int status = proof_check(link->secret, link->theirs_bytes, link->mine_bytes, m->part);
+    if (status == 0)
+        return link->active ? 0 : link_prove(link, now);
+    if (!link->active) {
+        struct stepgate_error error;
+        error_save(&error);
+        link_disprove(link, now);
+        status = error_restore(&error);
+    }
+    return status;
+}
+
 /* link_message -- a message arrived: proofs and heartbeats are the link's own. */
 static int link_message(struct link *link, const struct stepgate_event *event, uint64_t now)
 {
@@ -224,13 +258,7 @@ static int link_message(struct link *link, const struct stepgate_event *event, u
     if (status != 0)
         goto fail;
     if (link->state == LINK_PROVING) {
-        if (link->message.kind != MESSAGE_PROOF) {
-            error_set(STEPGATE_EPROTOCOL, 0, "", "%s before the proof", message_name(link->message.kind));
-            goto fail;
-        }
-        if (proof_check(link->secret, link->theirs_bytes, link->mine_bytes, link->message.part) != 0)
-            goto fail;
-        if (!link->active && link_prove(link, now) != 0)
+        if (link_checked(link, now) != 0)
             goto fail;
         link->state = LINK_UP;
         return LINK_CAME_UP;

@@ -4,7 +4,8 @@
  * cannot take yet, heartbeats and liveness. A state machine: it is told the time, and posts through the contract.
  *
  *   active:   CONNECTING -> (CONNECTED: sends its proof) -> PROVING -> (peer's proof is right) -> UP
- *   passive:  ACCEPTED   -> (CONNECTED)                  -> PROVING -> (peer's proof is right: sends its own) -> UP
+ *   passive:  CONNECTING -> (CONNECTED)                  -> PROVING -> (peer's proof is right: sends its own) -> UP
+ *                                                                   -> (it is wrong: says ABORT, EAUTH) -> DOWN
  *   any       -> DOWN, for good; link->error says why
  *
  * A link belongs to one thread: that of its queue. The endpoint's `user` is the link.

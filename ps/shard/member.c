@@ -217,6 +217,8 @@ void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate
 {
     struct shard_member *member = &shard->members[rank];
 
+    if (!member->up && why->code == STEPGATE_EAUTH)
+        log_line(&shard->config.log, LOG_WARN, "worker %u was refused: %s", rank, why->text);
     if (!member->up || member->left || member->lost)
         return;
     member->lost = true;
