@@ -230,6 +230,12 @@ static int session_commit_tell(struct session_model *model, uint64_t now)
     return status;
 }
 
+/* session_commit_fits -- does [offset, offset + bytes) end at `end` or before? The offset is a ps's word: no sum may wrap. */
+static bool session_commit_fits(uint64_t offset, uint64_t bytes, uint64_t end)
+{
+    return offset <= end && bytes <= end - offset;
+}
+
 /* session_commit_import -- 0 when slots and parameters of every shard are there. */
 static int session_commit_import(struct session_model *model)
 {
@@ -253,10 +259,10 @@ static int session_commit_import(struct session_model *model)
         if (status != 0)
             return status;
         uint64_t headers = (uint64_t)session->lanes * PLAN_GROUPS_MAX * sizeof(struct slot_header);
-        if (place->slot_headers < place->slot_arena + planned->arena_bytes ||
-            place->slot_headers + headers > place->slots->length ||
-            place->parity[0] + planned->arena_bytes > place->parameters->length ||
-            place->parity[1] + planned->arena_bytes > place->parameters->length)
+        if (!session_commit_fits(place->slot_arena, planned->arena_bytes, place->slot_headers) ||
+            !session_commit_fits(place->slot_headers, headers, place->slots->length) ||
+            !session_commit_fits(place->parity[0], planned->arena_bytes, place->parameters->length) ||
+            !session_commit_fits(place->parity[1], planned->arena_bytes, place->parameters->length))
             return error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
                              "ps %u grants less memory than model %s takes", s, model->model->name);
     }
