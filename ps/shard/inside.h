@@ -23,6 +23,7 @@ struct shard_peer {
     struct link link; /* tag: SHARD_PEER + 4 * shard */
     bool done;        /* it said that its workers have left */
     bool up;
+    bool knows; /* that the job has failed: it need not be waited for */
 };
 
 struct shard_seal {
@@ -88,6 +89,7 @@ struct shard {
     unsigned leader_fabric, leader_attempts;
     uint64_t leader_retry_at;
     bool leader_up, done_sent;
+    bool leader_knows;                           /* that the job has failed, too */
     struct shard_model *models[SLOT_MODELS_MAX]; /* by number; NULL: nobody has spoken of it */
     uint32_t model_end;                          /* behind the highest number spoken of */
     struct leader_model *leads[SLOT_MODELS_MAX];

@@ -160,6 +160,7 @@ static void shard_peer_message(struct shard *shard, uint32_t from, const struct 
 
     switch (m->kind) {
     case MESSAGE_ABORT:
+        *(leader ? &shard->peers[from].knows : &shard->leader_knows) = true;
         error_restore(&m->error);
         shard_abort(shard, now);
         return;
@@ -314,6 +315,22 @@ static void shard_attend(struct shard *shard, uint64_t now)
     shard->attend_at = next;
 }
 
+/* shard_poll -- what the queues hold. */
+static int shard_poll(struct shard *shard, uint64_t now)
+{
+    struct stepgate_event events[SHARD_EVENTS];
+    int busy = 0;
+
+    for (unsigned f = 0; f < LANE_FABRICS_MAX && shard->config.fabrics[f].fabric != NULL; f++) {
+        struct stepgate_queue *queue = shard->config.fabrics[f].queue;
+        int n = queue->transport->queue_poll(queue, events, SHARD_EVENTS);
+        for (int i = 0; i < n; i++)
+            shard_event(shard, f, &events[i], now);
+        busy |= n > 0;
+    }
+    return busy;
+}
+
 /* shard_letters -- what lanes report. */
 static int shard_letters(struct shard *shard, uint64_t now)
 {
@@ -322,8 +339,10 @@ static int shard_letters(struct shard *shard, uint64_t now)
 
     while (mailbox_take(shard->config.mailbox, &letter)) {
         busy = 1;
-        if (letter.kind == LETTER_LOST)
-            shard_member_down(shard, letter.rank, &letter.error, now);
+        if (letter.kind != LETTER_LOST)
+            continue;
+        shard_poll(shard, now); /* the worker may have said why on its control connection before it went */
+        shard_member_down(shard, letter.rank, &letter.error, now);
     }
     return busy;
 }
@@ -335,9 +354,9 @@ static bool shard_flushed(const struct shard *shard)
         if (shard->members[w].control.state == LINK_UP)
             return false;
     if (shard->config.number != 0)
-        return shard->leader.state != LINK_UP;
+        return shard->leader_knows || shard->leader.state != LINK_UP;
     for (uint32_t s = 1; shard->failed && s < shard->config.shards; s++)
-        if (shard->peers[s].link.state == LINK_UP)
+        if (shard->peers[s].link.state == LINK_UP && !shard->peers[s].knows)
             return false;
     for (uint32_t s = 1; s < shard->config.shards; s++)
         if (!link_idle(&shard->peers[s].link) && shard->peers[s].link.state == LINK_UP)
@@ -348,18 +367,9 @@ static bool shard_flushed(const struct shard *shard)
 /* shard_progress -- see shard.h. */
 int shard_progress(struct shard *shard, uint64_t now)
 {
-    struct stepgate_event events[SHARD_EVENTS];
-    int busy = 0;
-
     if (shard->finished)
         return 0;
-    for (unsigned f = 0; f < LANE_FABRICS_MAX && shard->config.fabrics[f].fabric != NULL; f++) {
-        struct stepgate_queue *queue = shard->config.fabrics[f].queue;
-        int n = queue->transport->queue_poll(queue, events, SHARD_EVENTS);
-        for (int i = 0; i < n; i++)
-            shard_event(shard, f, &events[i], now);
-        busy |= n > 0;
-    }
+    int busy = shard_poll(shard, now);
     busy |= shard_letters(shard, now);
     for (uint32_t m = 0; m < shard->model_end && !shard->failed; m++) {
         if (shard->models[m] == NULL)

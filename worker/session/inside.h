@@ -42,7 +42,7 @@ struct session {
     struct log_sink log;
     struct random_source random;
     struct stepgate_error failure;
-    bool failed;
+    bool failed, told; /* told: the ps know why */
     struct stepgate_error
         suspect;            /* a lane's link went down: the control link is given a moment to say why */
     uint64_t suspect_until; /* CLOCK_NEVER: no suspicion */

@@ -347,8 +347,27 @@ static void session_watch_join(struct session *session, uint64_t now)
     }
 }
 
-/* session_progress -- see session.h. */
-int session_progress(struct session *session, uint64_t now)
+/*
+ * session_tell -- tells every ps why this worker fails. A ps that has not noticed the cause yet would take the end of this worker, which is
+ * its echo, for the cause.
+ */
+static void session_tell(struct session *session, uint64_t now)
+{
+    const struct message abort = {.kind = MESSAGE_ABORT, .error = session->failure};
+
+    if (session->told)
+        return;
+    session->told = true;
+    for (uint32_t s = 0; s < session->shard_count; s++) {
+        struct session_shard *shard = &session->shards[s];
+        if (!shard->left && shard->control.link.state == LINK_UP)
+            link_send(&shard->control.link, &abort, now);
+    }
+    error_restore(&session->failure);
+}
+
+/* session_poll -- takes what the queues hold, and sends what is due. */
+static int session_poll(struct session *session, uint64_t now)
 {
     struct stepgate_event events[SESSION_EVENTS];
     int busy = 0;
@@ -377,6 +396,16 @@ int session_progress(struct session *session, uint64_t now)
     }
     for (size_t m = 0; m < session->model_count && !session->failed; m++)
         busy |= session_model_progress(session->models[m], now);
+    return busy;
+}
+
+/* session_progress -- see session.h. */
+int session_progress(struct session *session, uint64_t now)
+{
+    int busy = session_poll(session, now);
+
+    if (session->failed)
+        session_tell(session, now);
     return busy;
 }
 
