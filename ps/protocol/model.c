@@ -12,7 +12,9 @@
 #include "transport/base/bytes.h"
 #include "transport/base/error.h"
 
-#define MODEL_ELEMENTS_MAX (UINT64_C(1) << 40)
+#define MODEL_ELEMENTS_MAX ((UINT64_C(1) << 40) - 1)
+#define MODEL_RATE_MAX 1e30  /* fits f32 */
+#define MODEL_STEPS_MAX 9e15 /* fits the whole numbers of a double */
 #define MODEL_VARIABLES_MAX (UINT32_C(1) << 24)
 #define MODEL_FORMAT 1
 
@@ -76,7 +78,7 @@ int model_add(struct model *model, const char *name, int kind, int dtype, int ra
     uint64_t elements = model_elements(rank, dims);
     if (elements == 0)
         return error_set(STEPGATE_EINVAL, 0, "",
-                         "variable %s: every dimension must be > 0 and their product at most 2^40", name);
+                         "variable %s: every dimension must be > 0 and their product below 2^40", name);
     for (size_t i = 0; i < model->count; i++)
         if (strcmp(model->variables[i].name, name) == 0)
             return error_set(STEPGATE_EALREADY, 0, "give each variable a name of its own",
@@ -134,13 +136,13 @@ int model_set(struct model *model, const char *key, const char *text)
         return 0;
     }
     if (strcmp(key, "learning_rate") == 0)
-        return model_number(key, text, -1e30, 1e30, &model->learning_rate);
+        return model_number(key, text, -MODEL_RATE_MAX, MODEL_RATE_MAX, &model->learning_rate);
     if (strcmp(key, "learning_rate_end") == 0)
-        return model_number(key, text, -1e30, 1e30, &model->learning_rate_end);
+        return model_number(key, text, -MODEL_RATE_MAX, MODEL_RATE_MAX, &model->learning_rate_end);
     if (strcmp(key, "momentum") == 0)
         return model_number(key, text, 0, 1, &model->momentum);
     if (strcmp(key, "learning_rate_steps") == 0) {
-        int status = model_number(key, text, 0, 9e15, &number);
+        int status = model_number(key, text, 0, MODEL_STEPS_MAX, &number);
         if (status == 0 && number != floor(number))
             status = error_set(STEPGATE_EINVAL, 0, "", "%s: `%s` is not a whole number", key, text);
         if (status == 0)
@@ -199,7 +201,9 @@ static int model_unpack_body(struct bytes_reader *r, struct model *model)
     model->momentum = bytes_get_f64(r);
     uint32_t count = bytes_get_u32(r);
     if (r->underflow || (model->optimizer != MODEL_SGD && model->optimizer != MODEL_MOMENTUM) ||
-        !isfinite(model->learning_rate) || !isfinite(model->learning_rate_end) ||
+        !(fabs(model->learning_rate) <= MODEL_RATE_MAX) ||
+        !(fabs(model->learning_rate_end) <= MODEL_RATE_MAX) ||
+        model->learning_rate_steps > (uint64_t)MODEL_STEPS_MAX ||
         !(model->momentum >= 0 && model->momentum <= 1) || count > MODEL_VARIABLES_MAX)
         return error_set(STEPGATE_EPROTOCOL, 0, "", "a model's description is damaged");
     for (uint32_t i = 0; i < count; i++) {
