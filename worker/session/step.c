@@ -157,6 +157,14 @@ int session_parameter(struct session_model *model, uint32_t variable, const void
     return 0;
 }
 
+/* session_need_use -- gradient or parameter. */
+static int session_need_use(int use)
+{
+    if (use != STEPGATE_USE_GRADIENT && use != STEPGATE_USE_PARAMETER)
+        return error_set(STEPGATE_EINVAL, 0, "", "use %d is neither gradient nor parameter", use);
+    return 0;
+}
+
 /* session_attach -- memory of the caller's; registered on each route whose slots are not mapped. */
 int session_attach(struct session_model *model, uint32_t variable, int use, void *pointer, uint64_t bytes)
 {
@@ -174,8 +182,9 @@ int session_attach(struct session_model *model, uint32_t variable, int use, void
                          model->model->variables[variable].name,
                          (unsigned long long)model->model->variables[variable].bytes,
                          (unsigned long long)bytes);
-    if (use != STEPGATE_USE_GRADIENT && use != STEPGATE_USE_PARAMETER)
-        return error_set(STEPGATE_EINVAL, 0, "", "use %d is neither gradient nor parameter", use);
+    status = session_need_use(use);
+    if (status != 0)
+        return status;
     if (use == STEPGATE_USE_GRADIENT && session_is_idle(model, variable) != 1)
         return error_set(STEPGATE_EBUSY, 0, "wait until stepgate_buffer_is_idle says 1",
                          "the gradient of %s is still being sent", model->model->variables[variable].name);
@@ -210,6 +219,8 @@ int session_detach(struct session_model *model, uint32_t variable, int use)
 {
     int status = session_need_placed(model);
 
+    if (status == 0)
+        status = session_need_use(use);
     if (status != 0)
         return status;
     struct session_variable *v = &model->variables[variable];
