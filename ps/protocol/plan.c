@@ -38,7 +38,7 @@ static uint64_t plan_cut_unit(const struct model_variable *v)
 static uint64_t plan_parts(const struct model_variable *v, const struct plan_options *options)
 {
     uint64_t cut = options->cut_bytes != 0 ? options->cut_bytes : PLAN_CUT_BYTES;
-    uint64_t parts = (v->bytes + cut - 1) / cut;
+    uint64_t parts = (v->bytes - 1) / cut + 1; /* cut comes from a peer: no sum with it may overflow */
     uint64_t units = (v->bytes + plan_cut_unit(v) - 1) / plan_cut_unit(v);
 
     if (parts > options->shards)
