@@ -65,8 +65,8 @@ static int device_by_name(struct device *device, const char *name)
                      "there is no RDMA device with an active port on this host (%d found)", count);
 }
 
-/* device_by_address -- finds the device that has a local address. */
-static int device_by_address(struct device *device, const char *text)
+/* device_by_address -- finds the device that has a local address; messages call it `words`. */
+static int device_by_address(struct device *device, const char *text, const char *words)
 {
     int ret = address_parse(text, true, &device->local);
 
@@ -75,22 +75,22 @@ static int device_by_address(struct device *device, const char *text)
     address_clear_port(&device->local);
     if (address_is_loopback(&device->local))
         return error_set(STEPGATE_ENODEVICE, 0, ADDRESS_REMEDY_LOOPBACK,
-                         "there is no RDMA device at address %s", text);
+                         "there is no RDMA device at address %s", words);
     ret = seam_create_id(NULL, NULL, &device->anchor);
     if (ret != 0)
         return error_set(STEPGATE_ENODEVICE, -ret, DEVICE_REMEDY_NONE,
-                         "the RDMA connection manager is not available");
+                         "the RDMA connection manager is not available for address %s", words);
     ret = seam_bind(device->anchor, (struct sockaddr *)&device->local);
     if (ret == -EADDRNOTAVAIL)
         return error_set(STEPGATE_EADDRESS, -ret, "name an address of this host",
-                         "the address %s does not belong to this host", text);
+                         "the address %s does not belong to this host", words);
     if (ret == -ENODEV || (ret == 0 && device->anchor->verbs == NULL))
         return error_set(STEPGATE_ENODEVICE, 0,
                          "use the IP address of the RDMA network card (ibv_devinfo -v, rdma link), "
                          "or transport shm",
-                         "there is no RDMA device at address %s", text);
+                         "there is no RDMA device at address %s", words);
     if (ret != 0)
-        return error_set(STEPGATE_ESYSTEM, -ret, NULL, "cannot bind to %s", text);
+        return error_set(STEPGATE_ESYSTEM, -ret, NULL, "cannot bind to %s", words);
     device->context = device->anchor->verbs;
     return 0;
 }
@@ -100,7 +100,7 @@ static int device_by_peer(struct device *device, const char *text)
 {
     struct sockaddr_storage peer, local;
     socklen_t bytes = sizeof(local);
-    char address[STEPGATE_ADDRESS_BYTES];
+    char address[STEPGATE_ADDRESS_BYTES], words[2 * STEPGATE_ADDRESS_BYTES + 32];
     int ret = address_parse(text, true, &peer);
 
     if (ret != 0)
@@ -118,7 +118,11 @@ static int device_by_peer(struct device *device, const char *text)
         return ret;
     address_clear_port(&local);
     ret = address_format((const struct sockaddr *)&local, address, sizeof(address));
-    return ret != 0 ? ret : device_by_address(device, address);
+    if (ret != 0)
+        return ret;
+    *strrchr(address, ':') = 0; /* a port of 0 says nothing */
+    snprintf(words, sizeof(words), "%s, from which %s is reached", address, text);
+    return device_by_address(device, address, words);
 }
 
 /* device_limits -- asks the device what it can do. */
@@ -187,7 +191,7 @@ int device_open(const struct stepgate_fabric_options *options, struct stepgate_f
     atomic_init(&device->fatal, 0);
     seam_fork_safe();
     if (options->address != NULL)
-        ret = device_by_address(device, options->address);
+        ret = device_by_address(device, options->address, options->address);
     else if (options->device == NULL && options->peer != NULL)
         ret = device_by_peer(device, options->peer);
     else
