@@ -127,8 +127,9 @@ static int job_need(const struct knobs *knobs, const struct hosts *ps, int *work
                          "this worker has no rank");
     *rank = knob_int(knobs, "task_index");
     if (*rank >= *workers)
-        return error_set(STEPGATE_ERANK, 0, "ranks are 0 .. number of workers - 1", "rank %d with %d workers",
-                         *rank, *workers);
+        return error_set(STEPGATE_EINVAL, 0, "give --task-index 0 .. number of workers - 1",
+                         "this worker has rank %d, but there %s %d worker%s", *rank,
+                         *workers == 1 ? "is" : "are", *workers, *workers == 1 ? "" : "s");
     return 0;
 }
 

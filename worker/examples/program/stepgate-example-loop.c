@@ -64,9 +64,15 @@ int main(int argc, char **argv)
     struct stepgate_model *model = NULL;
     float w[3] = {0};
     int rc;
-    if ((rc = stepgate_options_new(&options)) == 0 && (rc = stepgate_options_from_env(options)) == 0 &&
-        (rc = stepgate_options_from_args(options, &argc, argv)) == 0 &&
-        (rc = stepgate_job_join(options, -1, &job)) == 0 && (rc = loop_train(job, &model, w)) == 0)
+    if ((rc = stepgate_options_new(&options)) == 0 && (rc = stepgate_options_from_env(options)) == 0)
+        rc = stepgate_options_from_args(options, &argc, argv);
+    if (rc == 0 && argc > 1) { /* what is left is for the program itself, and this one has no flags */
+        fprintf(stderr, "stepgate-example-loop: unknown argument %s: stepgate-run --help lists the flags\n",
+                argv[1]);
+        stepgate_options_delete(&options);
+        return 2;
+    }
+    if (rc == 0 && (rc = stepgate_job_join(options, -1, &job)) == 0 && (rc = loop_train(job, &model, w)) == 0)
         printf("y = %.3f a + %.3f b + %.3f after %d steps\n", (double)w[0], (double)w[1], (double)w[2],
                LOOP_STEPS);
     if (rc < 0) {
@@ -78,6 +84,7 @@ int main(int argc, char **argv)
     stepgate_model_delete(&model);
     stepgate_job_delete(&job);
     stepgate_options_delete(&options);
-    return rc < 0 ? 1
-                  : fabsf(w[0] - 3.0F) > 0.01F || fabsf(w[1] + 2.0F) > 0.01F || fabsf(w[2] - 1.0F) > 0.01F;
+    if (rc < 0)
+        return rc == -STEPGATE_EINVAL ? 2 : 1;
+    return fabsf(w[0] - 3.0F) > 0.01F || fabsf(w[1] + 2.0F) > 0.01F || fabsf(w[2] - 1.0F) > 0.01F;
 }
