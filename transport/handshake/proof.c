@@ -39,7 +39,9 @@ int proof_check(const struct proof_secret *secret, const uint8_t prover[STEPGATE
     uint8_t expected[PROOF_BYTES];
 
     proof_make(secret, prover, verifier, expected);
-    if (sodium_memcmp(expected, proof, PROOF_BYTES) != 0)
+    /* with equal hellos both sides' proofs are the same: a stranger could send this side's back */
+    if (memcmp(prover, verifier, STEPGATE_HELLO_BYTES) == 0 ||
+        sodium_memcmp(expected, proof, PROOF_BYTES) != 0)
         return error_set(STEPGATE_EAUTH, 0, "give every process of the job the same secret file",
                          "the peer does not know the job's secret");
     return 0;
@@ -48,7 +50,8 @@ int proof_check(const struct proof_secret *secret, const uint8_t prover[STEPGATE
 /* proof_load -- reads a secret file. */
 int proof_load(const char *path, struct proof_secret *out)
 {
-    struct proof_secret secret = {.bytes = 0};
+    uint8_t data[sizeof(out->data) + 1]; /* one more than may be there */
+    size_t bytes = 0;
     struct stat stat;
     int status = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -64,25 +67,29 @@ int proof_load(const char *path, struct proof_secret *out)
                            "the secret file %s can be read by others (mode %o)", path,
                            (unsigned)(stat.st_mode & 0777));
     }
-    while (status == 0 && secret.bytes < sizeof(secret.data)) {
-        ssize_t n =
-            pread(fd, secret.data + secret.bytes, sizeof(secret.data) - secret.bytes, (off_t)secret.bytes);
+    while (status == 0 && bytes < sizeof(data)) {
+        ssize_t n = pread(fd, data + bytes, sizeof(data) - bytes, (off_t)bytes);
         if (n < 0 && errno == ESPIPE)
-            n = read(fd, secret.data + secret.bytes, sizeof(secret.data) - secret.bytes);
+            n = read(fd, data + bytes, sizeof(data) - bytes);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
             status = error_set(STEPGATE_ESYSTEM, errno, "", "cannot read the secret file %s", path);
         if (n <= 0)
             break;
-        secret.bytes += (size_t)n;
+        bytes += (size_t)n;
     }
-    if (status == 0 && secret.bytes < 16)
+    if (status == 0 && bytes < 16)
         status = error_set(STEPGATE_EINVAL, 0, "write at least 16 random bytes into it",
-                           "the secret file %s holds %zu bytes", path, secret.bytes);
+                           "the secret file %s holds %zu bytes", path, bytes);
+    if (status == 0 && bytes > sizeof(out->data))
+        status = error_set(STEPGATE_EINVAL, 0, "write 16 to 64 random bytes into it",
+                           "the secret file %s holds more than %zu bytes", path, sizeof(out->data));
     close(fd);
-    if (status == 0)
-        *out = secret;
-    sodium_memzero(&secret, sizeof(secret));
+    if (status == 0) {
+        memcpy(out->data, data, bytes);
+        out->bytes = bytes;
+    }
+    sodium_memzero(data, sizeof(data));
     return status;
 }

@@ -26,11 +26,11 @@ void proof_random(void *data, size_t bytes);
 void proof_make(const struct proof_secret *secret, const uint8_t prover[STEPGATE_HELLO_BYTES],
                 const uint8_t verifier[STEPGATE_HELLO_BYTES], uint8_t out[PROOF_BYTES]);
 
-/* proof_check -- constant-time comparison; 0, or -STEPGATE_EAUTH. */
+/* proof_check -- constant-time comparison; 0, or -STEPGATE_EAUTH. Equal hellos are refused: one side only echoes the other. */
 int proof_check(const struct proof_secret *secret, const uint8_t prover[STEPGATE_HELLO_BYTES],
                 const uint8_t verifier[STEPGATE_HELLO_BYTES], const uint8_t proof[PROOF_BYTES]);
 
-/* proof_load -- reads a secret file (at most 64 bytes, not readable by group or world unless it is a pipe or memfd). Errors: ESYSTEM, EINVAL. */
+/* proof_load -- reads a secret file (16 to 64 bytes, not readable by group or world unless it is a pipe or memfd). Errors: ESYSTEM, EINVAL. */
 int proof_load(const char *path, struct proof_secret *out);
 
 #endif
