@@ -17,6 +17,7 @@
 #define MODEL_STEPS_MAX 9e15 /* fits the whole numbers of a double */
 #define MODEL_VARIABLES_MAX (UINT32_C(1) << 24)
 #define MODEL_FORMAT 1
+#define MODEL_DIGITS_BYTES 32
 
 static_assert(MODEL_FINGERPRINT_BYTES == crypto_hash_sha256_BYTES, "the fingerprint is a SHA-256");
 
@@ -275,6 +276,32 @@ static void model_shape(const struct model_variable *v, char *text, size_t size)
         snprintf(text + used, size - used, "]");
 }
 
+/* model_optimizer_name -- as model_set takes it. */
+static const char *model_optimizer_name(const struct model *model)
+{
+    return model->optimizer == MODEL_MOMENTUM ? "momentum" : "sgd";
+}
+
+/* model_digits -- a number with as many digits as tell it from every other. */
+static void model_digits(double number, char text[MODEL_DIGITS_BYTES])
+{
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, MODEL_DIGITS_BYTES, "%.*g", digits, number);
+        if (strtod(text, NULL) == number)
+            return;
+    }
+}
+
+/* model_rate -- words the learning rate. */
+static void model_rate(const struct model *model, char *text, size_t size)
+{
+    char from[MODEL_DIGITS_BYTES], to[MODEL_DIGITS_BYTES];
+
+    model_digits(model->learning_rate, from);
+    model_digits(model->learning_rate_end, to);
+    snprintf(text, size, "%s to %s in %llu steps", from, to, (unsigned long long)model->learning_rate_steps);
+}
+
 /* model_difference -- words the first difference. */
 int model_difference(const struct model *first, const struct model *other, char *text, size_t size)
 {
@@ -299,20 +326,22 @@ int model_difference(const struct model *first, const struct model *other, char 
         return 1;
     }
     if (first->optimizer != other->optimizer) {
-        snprintf(text, size, "another optimizer than on worker 0");
+        snprintf(text, size, "optimizer %s, on worker 0 %s", model_optimizer_name(other),
+                 model_optimizer_name(first));
         return 1;
     }
     if (memcmp(&first->learning_rate, &other->learning_rate, sizeof(double)) != 0 ||
         memcmp(&first->learning_rate_end, &other->learning_rate_end, sizeof(double)) != 0 ||
         first->learning_rate_steps != other->learning_rate_steps) {
-        snprintf(text, size, "learning rate %g to %g in %llu steps, on worker 0 %g to %g in %llu",
-                 other->learning_rate, other->learning_rate_end,
-                 (unsigned long long)other->learning_rate_steps, first->learning_rate,
-                 first->learning_rate_end, (unsigned long long)first->learning_rate_steps);
+        model_rate(other, b, sizeof(b));
+        model_rate(first, a, sizeof(a));
+        snprintf(text, size, "learning rate %s, on worker 0 %s", b, a);
         return 1;
     }
     if (memcmp(&first->momentum, &other->momentum, sizeof(double)) != 0) {
-        snprintf(text, size, "momentum %g, on worker 0 %g", other->momentum, first->momentum);
+        model_digits(other->momentum, b);
+        model_digits(first->momentum, a);
+        snprintf(text, size, "momentum %s, on worker 0 %s", b, a);
         return 1;
     }
     return 0;

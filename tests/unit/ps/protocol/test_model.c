@@ -217,8 +217,8 @@ static void every_other_hyper_parameter_shows(void **state)
 {
     (void)state;
     static const char *const changes[][3] = {
-        {"optimizer", "sgd", "optimizer"},
-        {"learning_rate", "0.10000000000000002", "learning rate"},
+        {"optimizer", "sgd", "optimizer sgd, on worker 0 momentum"},
+        {"learning_rate", "0.10000000000000002", "learning rate 0.10000000000000002 to"},
         {"learning_rate_end", "0.02", "learning rate"},
         {"learning_rate_steps", "101", "101"},
         {"momentum", "0.6", "momentum"},
