@@ -74,7 +74,8 @@ int proof_load(const char *path, struct proof_secret *out)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            status = error_set(STEPGATE_ESYSTEM, errno, "", "cannot read the secret file %s", path);
+            status = error_set(STEPGATE_ESYSTEM, errno, "name a readable file with secret_file",
+                               "cannot read the secret file %s", path);
         if (n <= 0)
             break;
         bytes += (size_t)n;
