@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "transport/base/error.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,14 @@
 /* One per thread: an error belongs to the thread that met it, so that no lock is needed and two jobs do not mix. */
 static _Thread_local struct stepgate_error error_of_thread = {
     .size = sizeof(struct stepgate_error), .rank = -1, .step = UINT64_MAX, .waited_ms = -1};
+
+/* error_one_line -- an error is one line, whatever came in as an argument or from a peer. */
+void error_one_line(char *text)
+{
+    for (; *text != '\0'; text++)
+        if (iscntrl((unsigned char)*text))
+            *text = '?';
+}
 
 /* error_set -- records an error for this thread and returns -code. */
 int error_set(int code, int os_errno, const char *remedy, const char *format, ...)
@@ -19,6 +28,7 @@ int error_set(int code, int os_errno, const char *remedy, const char *format, ..
     va_start(arguments, format); /* into a copy first: an argument may point into the old text */
     int length = vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
+    error_one_line(text);
     if (os_errno != 0 && length >= 0 && (size_t)length < sizeof(text)) {
         char buffer[96];
         const char *words = strerror_r(os_errno, buffer, sizeof(buffer));

@@ -12,6 +12,9 @@
 int error_set(int code, int os_errno, const char *remedy, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* error_one_line -- replaces control characters, such as the end of a line, by question marks; error_set does it. */
+void error_one_line(char *text);
+
 /* error_peer -- adds to the last error which peer it concerns; host and device may be NULL. */
 void error_peer(int role, int rank, const char *host, const char *device);
 

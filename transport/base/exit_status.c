@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "stepgate/error.h"
+#include "transport/base/error.h"
 #include "transport/base/knob.h"
 
 /* exit_status_of -- the status for a code. */
@@ -54,4 +55,5 @@ void exit_status_unknown(const char *argument, char *out, size_t bytes)
                  nearest->flag);
     else
         snprintf(out, bytes, "unknown argument %s: --help lists the flags", argument);
+    error_one_line(out);
 }

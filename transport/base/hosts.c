@@ -8,6 +8,8 @@
 
 #include "transport/base/error.h"
 
+enum { HOSTS_SHOWN = 80 }; /* characters of an entry, so that what is wrong with it stays in the message */
+
 /* What is wrong with an address, in words; its remedy. */
 struct hosts_fault {
     const char *wrong;
@@ -100,8 +102,8 @@ int hosts_parse_address(const char *what, const char *text, struct hosts_entry *
     if (fault.wrong == NULL && !entry.known)
         fault = (struct hosts_fault){"it names no host", "give host:port or [v6]:port"};
     if (fault.wrong != NULL)
-        return error_set(STEPGATE_EINVAL, 0, fault.remedy, "%s: '%s' is no address: %s", what, text,
-                         fault.wrong);
+        return error_set(STEPGATE_EINVAL, 0, fault.remedy, "%s: '%.*s' is no address: %s", what, HOSTS_SHOWN,
+                         text, fault.wrong);
     *out = entry;
     return 0;
 }
@@ -143,7 +145,8 @@ int hosts_parse(const char *what, const char *text, struct hosts *out)
         if (fault.wrong != NULL) {
             int code =
                 error_set(STEPGATE_EINVAL, 0, fault.remedy, "%s: entry %zu (character %zu), '%.*s': %s", what,
-                          hosts.count + 1, (size_t)(at - text) + 1, (int)n, at, fault.wrong);
+                          hosts.count + 1, (size_t)(at - text) + 1, (int)(n < HOSTS_SHOWN ? n : HOSTS_SHOWN),
+                          at, fault.wrong);
             free(hosts.entries);
             return code;
         }

@@ -35,6 +35,13 @@ static void setting_an_error_returns_its_negative_code_and_keeps_its_words(void 
     assert_true(error.waited_ms == -1);
 }
 
+static void an_error_is_one_line_whatever_its_arguments_hold(void **state)
+{
+    (void)state;
+    error_set(STEPGATE_EINVAL, ENOENT, NULL, "no host '%s'", "a\nb\tc\033[1m\303\244");
+    assert_string_equal(last().text, "no host 'a?b?c?[1m\303\244': No such file or directory");
+}
+
 static void the_words_of_the_operating_system_follow_the_text(void **state)
 {
     (void)state;
@@ -143,6 +150,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(setting_an_error_returns_its_negative_code_and_keeps_its_words),
+        cmocka_unit_test(an_error_is_one_line_whatever_its_arguments_hold),
         cmocka_unit_test(the_words_of_the_operating_system_follow_the_text),
         cmocka_unit_test(a_new_error_forgets_peer_and_step_of_the_old_one),
         cmocka_unit_test(an_error_may_quote_the_one_before),

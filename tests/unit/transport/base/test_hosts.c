@@ -106,6 +106,23 @@ static void a_host_of_any_length_is_taken_or_refused_whole(void **state)
     }
 }
 
+static void what_is_wrong_is_said_of_an_entry_of_any_length(void **state)
+{
+    (void)state;
+    struct hosts hosts;
+    struct hosts_entry entry;
+    struct stepgate_error error = {.size = sizeof(error)};
+    char list[5000];
+    memset(list, 'a', sizeof(list) - 1);
+    list[sizeof(list) - 1] = 0;
+    assert_int_equal(hosts_parse("ps_hosts", list, &hosts), -STEPGATE_EINVAL);
+    assert_int_equal(stepgate_error_last(&error), 0);
+    assert_non_null(strstr(error.text, "it is too long"));
+    assert_int_equal(hosts_parse_address("listen", list, &entry), -STEPGATE_EINVAL);
+    assert_int_equal(stepgate_error_last(&error), 0);
+    assert_non_null(strstr(error.text, "it is too long"));
+}
+
 static void a_single_address_must_be_known(void **state)
 {
     (void)state;
@@ -137,6 +154,7 @@ int main(void)
         cmocka_unit_test(an_entry_may_stand_for_an_address_not_known),
         cmocka_unit_test(what_is_wrong_is_said_with_its_place),
         cmocka_unit_test(a_host_of_any_length_is_taken_or_refused_whole),
+        cmocka_unit_test(what_is_wrong_is_said_of_an_entry_of_any_length),
         cmocka_unit_test(a_single_address_must_be_known),
         cmocka_unit_test(an_address_to_listen_on_needs_no_port),
     };
