@@ -27,10 +27,10 @@ usual_server() {
 
 # left: processes of the test that still live, without this shell and its own
 left() {
-    local process
-    for process in /proc/[0-9]*; do
+    local all=(/proc/[0-9]*/environ) process # before anything below is started
+    for process in $(grep -lzs "^STEPGATE_TEST_MARK=$mark\$" "${all[@]}"); do
+        process=${process%/environ}
         [ "${process#/proc/}" = $$ ] && continue
-        grep -qz "^STEPGATE_TEST_MARK=$mark\$" "$process/environ" 2>/dev/null || continue
         grep -q '^PPid:[[:space:]]*'$$'$' "$process/status" 2>/dev/null && continue
         echo "${process#/proc/} $(tr '\0' ' ' <"$process/cmdline" 2>/dev/null)"
     done
