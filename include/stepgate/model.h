@@ -59,7 +59,8 @@ struct stepgate_model_info {
 };
 /*
  * stepgate_model_commit -- collective: every worker declares the same; places, registers, takes initial values. info may be NULL.
- * Errors: EMISMATCH (names the first difference known), EINVAL (no variable), EJOIN, ELOST, ELIMIT.
+ * Errors: EMISMATCH (names the first difference known), EINVAL (no variable), EAGAIN, ETIMEOUT, EJOIN (not everybody within
+ * join_timeout), ELOST, ELIMIT.
  */
 int stepgate_model_commit(struct stepgate_model *model, int ms, struct stepgate_model_info *info);
 

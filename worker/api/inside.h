@@ -26,7 +26,10 @@ struct stepgate_job {
     struct session *session;
     pthread_mutex_t lock; /* guards the session and everything on its queues */
     bool lock_there;
-    int epoll_fd, wake_fd;
+    int epoll_fd, wake_fd; /* what a wait sleeps on: the queues, and an eventfd for interrupts */
+    int loop_fd, tell_fd;  /* what the program sleeps on: epoll_fd, and an eventfd for those told EAGAIN */
+    bool tried;            /* somebody was told EAGAIN; guarded by lock, like tried_at */
+    uint64_t tried_at;     /* session_changes by then */
     atomic_int
         interrupted; /* set by stepgate_job_interrupt, taken by the wait (relaxed: the eventfd orders) */
     int sleepers;    /* threads asleep in a wait; guarded by lock */
@@ -61,9 +64,11 @@ int wait_until(struct stepgate_job *job, int ms, int64_t fallback_ms, int timeou
 int job_check(const struct stepgate_job *job);
 /* model_check -- NULL, fork, and the variable's number (-1: none is asked for). */
 int model_check(const struct stepgate_model *model, int id);
-/* job_lock, job_unlock -- around every use of the session. */
+/* job_lock, job_unlock -- around every use of the session. Unlock tells those who sleep on the job's descriptor what this use has seen. */
 void job_lock(struct stepgate_job *job);
 void job_unlock(struct stepgate_job *job);
+/* job_tell -- makes the job's descriptor readable until the next try. */
+void job_tell(struct stepgate_job *job);
 /* service_start, service_stop -- the thread that keeps heartbeats going while the program computes. */
 int service_start(struct stepgate_job *job);
 void service_stop(struct stepgate_job *job);

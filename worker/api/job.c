@@ -33,20 +33,33 @@ void job_lock(struct stepgate_job *job)
     pthread_mutex_lock(&job->lock);
 }
 
+/* job_tell -- an eventfd that is full is readable as well. */
+void job_tell(struct stepgate_job *job)
+{
+    uint64_t one = 1;
+
+    while (write(job->tell_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+        continue;
+}
+
 /* job_unlock -- the other end. */
 void job_unlock(struct stepgate_job *job)
 {
+    if (job->tried && session_changes(job->session) != job->tried_at) {
+        job->tried = false;
+        job_tell(job);
+    }
     pthread_mutex_unlock(&job->lock);
 }
 
-/* job_watch -- adds a descriptor to the job's. */
-static int job_watch(struct stepgate_job *job, int fd)
+/* job_watch -- adds a descriptor to an epoll of the job's. */
+static int job_watch(int epoll_fd, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
 
     if (fd < 0)
         return 0;
-    if (epoll_ctl(job->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
+    if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
         return error_set(STEPGATE_ESYSTEM, errno, "", "cannot watch a descriptor");
     return 0;
 }
@@ -72,7 +85,7 @@ static int job_open_route(struct stepgate_job *job, const struct stepgate_transp
     status = transport->domain_new(route->fabric, &route->domain);
     if (status != 0)
         goto delete_queue;
-    status = job_watch(job, transport->queue_fd(route->queue));
+    status = job_watch(job->epoll_fd, transport->queue_fd(route->queue));
     if (status != 0)
         goto delete_domain;
     job->route_count++;
@@ -198,7 +211,7 @@ static int job_new(const struct stepgate_options *options, struct stepgate_job *
     if (job == NULL)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for a job");
     job->owner = getpid();
-    job->epoll_fd = job->wake_fd = job->service_fd = -1;
+    job->epoll_fd = job->wake_fd = job->loop_fd = job->tell_fd = job->service_fd = -1;
     int status = knobs_copy(stepgate_options_knobs(options), &job->knobs);
     if (status != 0) {
         free(job);
@@ -209,11 +222,17 @@ static int job_new(const struct stepgate_options *options, struct stepgate_job *
     job_tune_wait(job);
     job->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     job->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (job->epoll_fd < 0 || job->wake_fd < 0)
+    job->loop_fd = epoll_create1(EPOLL_CLOEXEC);
+    job->tell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (job->epoll_fd < 0 || job->wake_fd < 0 || job->loop_fd < 0 || job->tell_fd < 0)
         status =
             error_set(STEPGATE_ESYSTEM, errno, "raise the limit of open files", "no descriptors for the job");
     if (status == 0)
-        status = job_watch(job, job->wake_fd);
+        status = job_watch(job->epoll_fd, job->wake_fd);
+    if (status == 0)
+        status = job_watch(job->loop_fd, job->tell_fd);
+    if (status == 0)
+        status = job_watch(job->loop_fd, job->epoll_fd);
     if (status == 0)
         status = job_session(job);
     if (status == 0 && knob_bool(&job->knobs, "service"))
@@ -280,10 +299,10 @@ void stepgate_job_delete(struct stepgate_job **out)
         transport->queue_delete(&route->queue);
         transport->fabric_delete(&route->fabric);
     }
-    if (job->wake_fd >= 0)
-        close(job->wake_fd);
-    if (job->epoll_fd >= 0)
-        close(job->epoll_fd);
+    const int fds[] = {job->loop_fd, job->tell_fd, job->epoll_fd, job->wake_fd};
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
     if (job->lock_there)
         pthread_mutex_destroy(&job->lock);
     knobs_clear(&job->knobs);
@@ -332,7 +351,7 @@ int stepgate_job_fd(struct stepgate_job *job)
 {
     int status = job_check(job);
 
-    return status != 0 ? status : job->epoll_fd;
+    return status != 0 ? status : job->loop_fd;
 }
 
 /* stepgate_job_progress -- for service=off. */
@@ -355,7 +374,7 @@ void stepgate_job_interrupt(struct stepgate_job *job)
     uint64_t one = 1;
     int saved = errno;
 
-    if (job == NULL)
+    if (job == NULL || getpid() != job->owner)
         return;
     atomic_store_explicit(&job->interrupted, 1,
                           memory_order_relaxed); /* the write below orders it before the wake-up */

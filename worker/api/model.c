@@ -2,6 +2,7 @@
 #include "stepgate/model.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "ps/protocol/model.h"
 #include "transport/base/error.h"
@@ -50,11 +51,13 @@ int stepgate_model_new(struct stepgate_job *job, const char *name, struct stepga
 /* stepgate_model_delete -- the session keeps its side until the job ends: shards may still announce spans of it. */
 void stepgate_model_delete(struct stepgate_model **out)
 {
-    if (out == NULL || *out == NULL || job_check((*out)->job) != 0)
+    if (out == NULL || *out == NULL)
         return;
     struct stepgate_model *model = *out;
     struct stepgate_job *job = model->job;
     *out = NULL;
+    if (getpid() != job->owner)
+        return; /* as in stepgate_job_delete */
     job_lock(job);
     for (struct stepgate_model **at = &job->models; *at != NULL; at = &(*at)->next)
         if (*at == model) {
@@ -161,8 +164,8 @@ int stepgate_model_commit(struct stepgate_model *model, int ms, struct stepgate_
     if (info != NULL && info->size < sizeof(*info))
         return error_set(STEPGATE_EINVAL, 0, "set info.size", "info is smaller than this version's");
     struct model_commit commit = {.model = model->session};
-    status = wait_until(model->job, ms, knob_time_ms(&model->job->knobs, "join_timeout"), STEPGATE_EJOIN,
-                        "commit", model_commit_attempt, &commit);
+    status = wait_until(model->job, ms, knob_time_ms(&model->job->knobs, "join_timeout"),
+                        ms < 0 ? STEPGATE_EJOIN : STEPGATE_ETIMEOUT, "commit", model_commit_attempt, &commit);
     if (status == 0)
         model_say(model, &commit.info);
     if (status == 0 && info != NULL) {

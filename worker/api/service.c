@@ -28,7 +28,7 @@ static void *service_run(void *context)
             continue;
         if (job->sleepers == 0)
             session_progress(job->session, clock_now());
-        pthread_mutex_unlock(&job->lock);
+        job_unlock(job);
     }
 }
 

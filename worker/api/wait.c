@@ -23,6 +23,15 @@ static bool wait_arm(struct stepgate_job *job)
     return quiet;
 }
 
+/* wait_drain -- an eventfd is not readable any more; another thread may have been faster. */
+static void wait_drain(int fd)
+{
+    uint64_t count;
+
+    while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR)
+        continue;
+}
+
 /* wait_timeout -- milliseconds for epoll_wait until the nearest of two times, rounded up. */
 static int wait_timeout(uint64_t now, uint64_t a, uint64_t b, bool shared)
 {
@@ -46,13 +55,32 @@ static void wait_sleep(struct stepgate_job *job, uint64_t now, uint64_t deadline
     job_unlock(job);
     int n = epoll_wait(job->epoll_fd, events, 4, timeout);
     for (int i = 0; i < n; i++)
-        if (events[i].data.fd == job->wake_fd) {
-            uint64_t count;
-            if (read(job->wake_fd, &count, sizeof(count)) < 0)
-                continue; /* another thread was faster */
-        }
+        if (events[i].data.fd == job->wake_fd)
+            wait_drain(job->wake_fd);
     job_lock(job);
     job->sleepers--;
+}
+
+/* wait_interrupted -- takes an interrupt. A try leaves it to the thread that sleeps, if there is one. */
+static bool wait_interrupted(struct stepgate_job *job, bool once)
+{
+    if (once && job->sleepers > 0)
+        return false;
+    if (once)
+        wait_drain(job->wake_fd);
+    return atomic_exchange_explicit(&job->interrupted, 0, memory_order_relaxed) != 0;
+}
+
+/* wait_later -- somebody is told EAGAIN, and may sleep on the job's descriptor: it must tell what came since, also to those told before. */
+static void wait_later(struct stepgate_job *job)
+{
+    bool quiet = wait_arm(job);
+    uint64_t changes = session_changes(job->session);
+
+    if (!quiet || (job->tried && changes != job->tried_at))
+        job_tell(job);
+    job->tried = true;
+    job->tried_at = changes;
 }
 
 /* wait_until -- see inside.h. */
@@ -64,20 +92,18 @@ int wait_until(struct stepgate_job *job, int ms, int64_t fallback_ms, int timeou
     int status, round = 0;
 
     job_lock(job);
+    if (ms == 0)
+        wait_drain(job->tell_fd); /* what was told by now is seen by the attempt */
     for (;; round++) {
         status = attempt(context, now);
         if (status != -STEPGATE_EAGAIN)
             break;
-        if (ms == 0) {
-            if (!wait_arm(job)) { /* something came in between: the descriptor must say so */
-                status = attempt(context, clock_now());
-                if (status == -STEPGATE_EAGAIN)
-                    wait_arm(job);
-            }
+        if (wait_interrupted(job, ms == 0)) {
+            status = error_set(STEPGATE_EINTR, 0, "", "the wait for %s was interrupted", what);
             break;
         }
-        if (atomic_exchange_explicit(&job->interrupted, 0, memory_order_relaxed) != 0) {
-            status = error_set(STEPGATE_EINTR, 0, "", "the wait for %s was interrupted", what);
+        if (ms == 0) {
+            wait_later(job);
             break;
         }
         now = clock_now();
@@ -89,6 +115,8 @@ int wait_until(struct stepgate_job *job, int ms, int64_t fallback_ms, int timeou
                           "no %s within %llu ms; waiting for %s", what,
                           (unsigned long long)((now - start) / CLOCK_MS), whom);
             error_step(UINT64_MAX, (int64_t)((now - start) / CLOCK_MS));
+            if (stepgate_error_class(timeout_code) == STEPGATE_CLASS_JOB)
+                session_fail(job->session);
             break;
         }
         if (job->wait_mode == KNOB_WAIT_SPIN || round < job->spin)

@@ -48,6 +48,7 @@ struct session {
     uint64_t suspect_until; /* CLOCK_NEVER: no suspicion */
     struct session_model **models;
     size_t model_count;
+    uint64_t changes;
     struct stepgate_job_stats stats;
 };
 
@@ -126,8 +127,6 @@ struct session_model {
     double weight;
 };
 
-/* session_fail -- keeps the thread's last error as the job's first failure. */
-void session_fail(struct session *session);
 /* session_model_message -- a message about a model has arrived from a shard. */
 void session_model_message(struct session *session, struct session_shard *shard,
                            const struct message *message, uint64_t now);

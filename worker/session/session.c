@@ -94,6 +94,7 @@ void session_fail(struct session *session)
         return;
     error_save(&session->failure);
     session->failed = true;
+    session->changes++;
 }
 
 /* session_error -- the first failure, as this thread's error. */
@@ -404,9 +405,16 @@ int session_progress(struct session *session, uint64_t now)
 {
     int busy = session_poll(session, now);
 
+    session->changes += busy != 0;
     if (session->failed)
         session_tell(session, now);
     return busy;
+}
+
+/* session_changes -- see session.h. */
+uint64_t session_changes(const struct session *session)
+{
+    return session->changes;
 }
 
 /* session_earlier -- the earlier of two deadlines. */
@@ -463,6 +471,17 @@ static bool session_leave_one(struct session_shard *shard, uint64_t now)
     return shard->left;
 }
 
+/* session_end -- nothing is left to call after the good-bye; this thread's last error stays what it is. */
+static void session_end(struct session *session)
+{
+    struct stepgate_error last;
+
+    error_save(&last);
+    error_set(STEPGATE_EENDED, 0, "delete the job", "worker %u has left the job", session->rank);
+    session_fail(session);
+    error_restore(&last);
+}
+
 /* session_leave_try -- the leader comes last, so that it never sees a shard end before the workers have left. */
 int session_leave_try(struct session *session, uint64_t now)
 {
@@ -477,6 +496,7 @@ int session_leave_try(struct session *session, uint64_t now)
     if (!others || !session_leave_one(&session->shards[0], now))
         return -STEPGATE_EAGAIN;
     session->left = true;
+    session_end(session);
     return 0;
 }
 

@@ -44,8 +44,12 @@ int session_new(const struct session_config *config, uint64_t now, struct sessio
 void session_delete(struct session **session);
 /* session_progress -- polls the queues, moves everything on. Returns 1 if something happened, 0 if not. The job's failure is in session_error. */
 int session_progress(struct session *session, uint64_t now);
+/* session_changes -- how often session_progress has found something: whoever was told -STEPGATE_EAGAIN before the latest may be done. */
+uint64_t session_changes(const struct session *session);
 /* session_deadline -- when session_progress must be called at the latest. */
 uint64_t session_deadline(const struct session *session);
+/* session_fail -- this thread's last error ends the job, unless it is over already. */
+void session_fail(struct session *session);
 /* session_error -- 0, or the negative code of the job's first failure, which becomes the thread's last error. */
 int session_error(const struct session *session);
 /* session_failure -- the first failure, or NULL. */

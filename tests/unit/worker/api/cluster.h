@@ -86,7 +86,7 @@ static inline struct stepgate_options *cluster_options(const struct cluster *c, 
     snprintf(text, sizeof(text), "%d", rank == CLUSTER_PS ? 0 : rank);
     must(stepgate_options_set(options, "task_index", text));
     must(stepgate_options_set(options, "join_timeout", "8s"));
-    must(stepgate_options_set(options, "liveness", "20s"));
+    must(stepgate_options_set(options, "liveness", "60s"));
     if (rank == CLUSTER_PS)
         must(stepgate_options_set(options, "listen", "127.0.0.1:0"));
     else
