@@ -236,8 +236,9 @@ static int link_checked(struct link *link, uint64_t now)
     if (link->active && m->kind == MESSAGE_ABORT && m->error.code == STEPGATE_EAUTH)
         return error_set(STEPGATE_EAUTH, 0, "give every process of the job the same secret file",
                          "the peer knows another secret than this process");
-    if (m->kind != MESSAGE_PROOF)
-        return error_set(STEPGATE_EPROTOCOL, 0, "", "%s before the proof", message_name(m->kind));
+    if (link->state != LINK_PROVING || m->kind != MESSAGE_PROOF)
+        return error_set(STEPGATE_EPROTOCOL, 0, "", "%s before the %s", message_name(m->kind),
+                         link->state == LINK_PROVING ? "proof" : "connection");
     int status = proof_check(link->secret, link->theirs_bytes, link->mine_bytes, m->part);
     if (status == 0)
         return link->active ? 0 : link_prove(link, now);
@@ -257,7 +258,7 @@ static int link_message(struct link *link, const struct stepgate_event *event, u
 
     if (status != 0)
         goto fail;
-    if (link->state == LINK_PROVING) {
+    if (link->state != LINK_UP) {
         if (link_checked(link, now) != 0)
             goto fail;
         link->state = LINK_UP;
