@@ -474,6 +474,19 @@ static void equal_variables_are_dealt_out_in_turn(void **state)
     plan_case_free(&c);
 }
 
+static void the_largest_variables_are_placed_first(void **state)
+{
+    (void)state;
+    static const uint64_t dims[] = {1024, 1024, 1024,
+                                    3 * 1024}; /* in this order the last would tip the scales */
+    struct plan_case c = {.model = plan_model(), .options = {.shards = 2, .lanes = 1}};
+    for (size_t i = 0; i < sizeof(dims) / sizeof(dims[0]); i++)
+        plan_variable(c.model, 1, &dims[i]);
+    assert_int_equal(plan_new(c.model, &c.options, &c.plan), 0);
+    assert_true(c.plan->shard[0].arena_bytes == c.plan->shard[1].arena_bytes);
+    plan_case_free(&c);
+}
+
 static void what_cannot_be_planned_is_refused(void **state)
 {
     (void)state;
@@ -513,6 +526,7 @@ int main(void)
         cmocka_unit_test(the_largest_sizes_in_the_options_cut_nothing),
         cmocka_unit_test(a_shard_without_variables_has_an_arena_of_one_line),
         cmocka_unit_test(equal_variables_are_dealt_out_in_turn),
+        cmocka_unit_test(the_largest_variables_are_placed_first),
         cmocka_unit_test(what_cannot_be_planned_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
