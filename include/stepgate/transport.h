@@ -145,6 +145,7 @@ struct stepgate_event {
     struct stepgate_endpoint *endpoint;
     struct stepgate_listener *listener;
     struct stepgate_request *request;
+    const char *why, *remedy; /* DISCONNECTED: in words, or NULL; valid until the endpoint is deleted */
 };
 
 struct stepgate_fabric_options {

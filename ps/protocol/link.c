@@ -192,7 +192,9 @@ static void link_disconnected(struct link *link, const struct stepgate_event *ev
         if (event->status == -STEPGATE_EPEER || event->status == 0)
             error_set(STEPGATE_EPEER, 0, "", "the connection was closed by the other side");
         else
-            error_set(-event->status, 0, "", "%s", stepgate_strerror(event->status));
+            error_set(-event->status, 0, event->remedy != NULL ? event->remedy : "", "%s",
+                      event->why != NULL && event->why[0] != 0 ? event->why
+                                                               : stepgate_strerror(event->status));
         break;
     case STEPGATE_EWRONGJOB:
         error_set(reason, 0, "give every process the same job name, or another port",

@@ -111,8 +111,11 @@ static bool endpoint_is_drained(const struct shm_endpoint *endpoint)
 /* endpoint_end -- the last event; its reason becomes the last error of this thread. */
 static int endpoint_end(struct shm_endpoint *endpoint, struct stepgate_event *event)
 {
-    *event = (struct stepgate_event){
-        .kind = STEPGATE_EVENT_DISCONNECTED, .status = -endpoint->code, .endpoint = &endpoint->base};
+    *event = (struct stepgate_event){.kind = STEPGATE_EVENT_DISCONNECTED,
+                                     .status = -endpoint->code,
+                                     .endpoint = &endpoint->base,
+                                     .why = endpoint->why,
+                                     .remedy = endpoint->remedy};
     if (endpoint->state != SHM_ENDPOINT_UP && !endpoint_hello(endpoint, event))
         return 0;
     error_set(endpoint->code, 0, endpoint->remedy, "%s", endpoint->why);

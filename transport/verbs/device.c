@@ -18,6 +18,8 @@
     "load the driver and check ibv_devinfo (in a container: pass /dev/infiniband), or use transport shm"
 #define DEVICE_PIECE_LARGE (UINT64_C(1) << 30)
 #define DEVICE_PIECE_SMALL (UINT64_C(1) << 20)
+#define DEVICE_SIW_VENDOR 0x626d74
+#define DEVICE_SIW_HOLE 32768                     /* 257 pages of completions */
 #define DEVICE_SMALL_MESSAGE (UINT64_C(16) << 20) /* soft-RoCE says 8 MiB */
 
 /* device_ack_timeout -- the largest exponent that keeps all retries within half the peer time-out. */
@@ -144,6 +146,12 @@ static int device_limits(struct device *device)
     if (device->piece_bytes == 0)
         return error_set(STEPGATE_ENODEVICE, 0, NULL, "RDMA device %s has no usable port", device->name);
     device->iwarp = device->context->device->transport_type == IBV_TRANSPORT_IWARP;
+    /*
+     * siw hands its queues to user space by offsets, first fit from 0, and its user-space half takes the offset of page 144 for "none":
+     * whichever queue pair or completion queue comes to begin there cannot be made. So a queue that nobody uses lies across that page.
+     */
+    if (attr.vendor_id == DEVICE_SIW_VENDOR)
+        device->hole = seam_create_cq(device->context, DEVICE_SIW_HOLE, NULL, NULL);
     device->atomics = !device->iwarp && attr.atomic_cap != IBV_ATOMIC_NONE;
     device->max_cqe = attr.max_cqe;
     device->max_wr = (uint32_t)attr.max_qp_wr;
@@ -224,6 +232,8 @@ void device_delete(struct stepgate_fabric **fabric)
     if (fabric == NULL || *fabric == NULL)
         return;
     struct device *device = (struct device *)*fabric;
+    if (device->hole != NULL)
+        seam_destroy_cq(device->hole);
     if (device->anchor != NULL)
         seam_destroy_id(device->anchor);
     if (device->list != NULL)

@@ -14,6 +14,7 @@ struct device {
     struct ibv_context *context;   /* librdmacm's, shared by all users of the device in this process */
     struct ibv_context **list;     /* keeps it open when the device was chosen by name */
     struct rdma_cm_id *anchor;     /* keeps it open when the device was chosen by address */
+    struct ibv_cq *hole;           /* siw: covers an offset that its user-space half cannot use; else NULL */
     struct sockaddr_storage local; /* where to connect from; family 0: any */
     char name[64];
     bool iwarp; /* no immediate data, no atomics, a write's completion is local, reads need REMOTE_WRITE */

@@ -196,8 +196,8 @@ int endpoint_create_qp(struct endpoint *endpoint)
                          "no more queue pairs on %s", device->name);
     if (ret != 0)
         return error_set(STEPGATE_ENOTSUP, -ret, NULL,
-                         "%s makes no queue pair of depth %u with 64 bytes inline", device->name,
-                         endpoint->depth);
+                         "%s makes no queue pair of depth %u with 64 bytes inline (%s)", device->name,
+                         endpoint->depth, strerror(-ret));
     endpoint->has_qp = true;
     for (uint32_t i = 0; i < CREDIT_RECEIVES && ret == 0; i += CREDIT_REPOST) {
         uint8_t list[CREDIT_REPOST];
@@ -268,6 +268,8 @@ void endpoint_report(struct endpoint *endpoint, struct stepgate_event *event)
     }
     event->kind = STEPGATE_EVENT_DISCONNECTED;
     event->status = endpoint->status;
+    event->why = endpoint->why;
+    event->remedy = endpoint->remedy;
     if (endpoint->hello_came) {
         event->data = endpoint->hello;
         event->length = STEPGATE_HELLO_BYTES;
