@@ -18,7 +18,7 @@ struct stepgate_server;
 
 /* stepgate_server_new -- listens (options: ps_hosts, worker_hosts or workers, task_index, listen, ...). Errors: EBUSY (port in use), EADDRESS, ENODEVICE, EINVAL. */
 int stepgate_server_new(const struct stepgate_options *options, struct stepgate_server **server);
-/* stepgate_server_run -- serves until the job ends (0), is stopped (0), or fails (EJOIN, ELOST, ...). */
+/* stepgate_server_run -- serves until the job ends (0), is stopped (0), or fails (EJOIN, ELOST, ...). EFORKED in a child after fork. */
 int stepgate_server_run(struct stepgate_server *server);
 /* stepgate_server_stop -- async-signal-safe; run returns soon. */
 void stepgate_server_stop(struct stepgate_server *server);

@@ -45,7 +45,7 @@ int stepgate_step_pull(struct stepgate_model *model, int id, int ms, uint64_t *s
 int stepgate_step_push(struct stepgate_model *model, int id);
 /* stepgate_step_absent -- this variable has no gradient in this step: counts as zeros from this worker. */
 int stepgate_step_absent(struct stepgate_model *model, int id);
-/* stepgate_step_finish -- seals the contribution; every variable must have been pushed or declared absent. weight > 0 (1 unless batches are uneven); 0: empty. */
+/* stepgate_step_finish -- seals the contribution; every variable must have been pushed or declared absent. weight 1e-30 to 1e30 (1 unless batches are uneven); 0: empty. */
 int stepgate_step_finish(struct stepgate_model *model, double weight);
 /* stepgate_step_abandon -- the contribution of this step counts for nothing; the step goes on with the others. */
 int stepgate_step_abandon(struct stepgate_model *model);

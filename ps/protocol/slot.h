@@ -15,6 +15,7 @@
 #define PS_PROTOCOL_SLOT_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "ps/protocol/plan.h"
@@ -40,6 +41,12 @@ static_assert(sizeof(struct slot_header) == 64,
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arenas travel as they lie in memory");
 
 #define SLOT_MODELS_MAX 256u
+
+/* slot_weight_fits -- of a contribution: 0 (it is empty), or far enough from the ends of f32 that every worker's together are in it. */
+static inline bool slot_weight_fits(double weight)
+{
+    return weight == 0 || (weight >= 1e-30 && weight <= 1e30);
+}
 
 /* slot_skew -- where in its page arena number `index` of a shard begins: an odd multiple of a line, below one page. */
 static inline uint64_t slot_skew(uint64_t index)

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include "ps/shard/shard.h"
 #include "transport/base/clock.h"
@@ -31,6 +33,7 @@ struct server_lane {
 };
 
 struct stepgate_server {
+    pid_t owner; /* the process that made it: a forked child must not touch anything */
     struct knobs knobs;
     struct proof_secret secret;
     struct hosts ps;
@@ -290,6 +293,7 @@ int stepgate_server_new(const struct stepgate_options *options, struct stepgate_
     struct stepgate_server *server = calloc(1, sizeof(*server));
     if (server == NULL)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for a server");
+    server->owner = getpid();
     int status = knobs_copy(stepgate_options_knobs(options), &server->knobs);
     if (status != 0) {
         free(server);
@@ -435,6 +439,9 @@ int stepgate_server_run(struct stepgate_server *server)
 {
     if (server == NULL)
         return error_set(STEPGATE_EINVAL, 0, "", "the server is NULL");
+    if (getpid() != server->owner)
+        return error_set(STEPGATE_EFORKED, 0, "make a server of the child's own",
+                         "the server belongs to process %d", (int)server->owner);
     const struct waiter_goal goal = {server_ready, server_arm_all, server};
     bool stopped = false;
     if (binding_apply(server->binding, 0) < 0)
@@ -461,7 +468,7 @@ int stepgate_server_run(struct stepgate_server *server)
 /* stepgate_server_stop -- an atomic store and a write: safe in a signal handler. */
 void stepgate_server_stop(struct stepgate_server *server)
 {
-    if (server == NULL)
+    if (server == NULL || getpid() != server->owner)
         return;
     atomic_store_explicit(&server->stop, true, memory_order_release); /* pairs with stepgate_server_run */
     waiter_wake(server->waiter);
@@ -502,6 +509,8 @@ void stepgate_server_delete(struct stepgate_server **out)
         return;
     struct stepgate_server *server = *out;
     *out = NULL;
+    if (getpid() != server->owner)
+        return; /* the child has none of its threads and shares every descriptor */
     server_end_lanes(server);
     for (uint32_t l = 0; server->lane_list != NULL && l < server->lanes; l++)
         lane_delete(&server->lane_list[l]);

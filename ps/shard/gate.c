@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gate -- a step passes when every contribution is there, the leader has committed it, and the lanes have applied it. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,10 +13,11 @@ void shard_seal(struct shard *shard, uint32_t rank, const struct message *m, uin
     struct shard_model *model = shard->models[m->model];
     struct shard_share *share = model != NULL && model->shares != NULL ? &model->shares[rank] : NULL;
 
-    if (share == NULL || !share->told || !isfinite(m->weight) || m->weight < 0) {
+    if (share == NULL || !share->told || !slot_weight_fits(m->weight)) {
         error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
-                  "worker %u sealed step %llu of model %u, which is not placed", rank,
-                  (unsigned long long)m->step, m->model);
+                  "worker %u sealed step %llu of model %u with a weight of %g%s", rank,
+                  (unsigned long long)m->step, m->model, m->weight,
+                  share == NULL || !share->told ? ", but it is not placed" : "");
         shard_abort(shard, now);
         return;
     }

@@ -422,7 +422,11 @@ int stepgate_job_leave(struct stepgate_job *job, int ms)
 /* stepgate_job_error -- the first failure of the job. */
 int stepgate_job_error(const struct stepgate_job *job, struct stepgate_error *error)
 {
-    if (job_check(job) != 0 || error == NULL || error->size < sizeof(*error))
+    int status = job_check(job);
+
+    if (status != 0)
+        return status;
+    if (error == NULL || error->size < sizeof(*error))
         return -STEPGATE_EINVAL;
     struct stepgate_job *mutable_job = (struct stepgate_job *)(uintptr_t)job;
     job_lock(mutable_job);

@@ -68,11 +68,12 @@ void stepgate_model_delete(struct stepgate_model **out)
     free(model);
 }
 
-/* model_need_declared -- declarations end with commit. */
+/* model_need_declared -- declarations end when the commit starts. */
 static int model_need_declared(struct stepgate_model *model)
 {
-    if (session_model_committed(model->session))
-        return error_set(STEPGATE_ESTATE, 0, "declare everything before commit", "the model is committed");
+    if (!session_model_declaring(model->session))
+        return error_set(STEPGATE_ESTATE, 0, "declare everything before commit", "the model is %s",
+                         session_model_committed(model->session) ? "committed" : "being committed");
     return 0;
 }
 

@@ -99,6 +99,12 @@ bool session_model_committed(const struct session_model *model)
     return model->state == MODEL_COMMITTED;
 }
 
+/* session_model_declaring -- what the shards are told is what counts. */
+bool session_model_declaring(const struct session_model *model)
+{
+    return model->state == MODEL_DECLARED;
+}
+
 /* session_model_initialize -- keeps a copy of an initial value, on worker 0. */
 int session_model_initialize(struct session_model *model, uint32_t variable, const void *data, uint64_t bytes)
 {

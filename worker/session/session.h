@@ -72,6 +72,8 @@ int session_model_initialize(struct session_model *model, uint32_t variable, con
                              uint64_t bytes);
 int session_commit_try(struct session_model *model, uint64_t now, struct stepgate_model_info *info);
 bool session_model_committed(const struct session_model *model);
+/* session_model_declaring -- may it be added to? Not once the commit has started. */
+bool session_model_declaring(const struct session_model *model);
 
 int session_begin_try(struct session_model *model, uint64_t now, struct stepgate_step_info *info);
 /* session_pull_try -- variable or STEPGATE_ALL. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* step -- begin, push, absent, finish; and where the buffers of a variable are. */
-#include <math.h>
 #include <string.h>
 
 #include "transport/base/error.h"
@@ -92,8 +91,8 @@ int session_finish(struct session_model *model, double weight, uint64_t now)
         return status;
     if (!model->open)
         return error_set(STEPGATE_ESTATE, 0, "call begin first", "finish outside a step");
-    if (!isfinite(weight) || weight < 0)
-        return error_set(STEPGATE_EINVAL, 0, "", "a weight of %g: it must be finite and not negative",
+    if (!slot_weight_fits(weight))
+        return error_set(STEPGATE_EINVAL, 0, "", "a weight of %g: it must be 0, or from 1e-30 to 1e30",
                          weight);
     for (size_t v = 0; weight > 0 && v < model->model->count; v++)
         if (!model->variables[v].pushed)
