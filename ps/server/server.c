@@ -191,10 +191,16 @@ static int server_waiter(const struct stepgate_server *server, struct waiter **o
     return waiter_new((enum waiter_mode)knob_int(&server->knobs, "wait"), pollers, out);
 }
 
+/* server_device -- the name of a fabric's device; NULL: it has none. */
+static const char *server_device(const struct stepgate_fabric *fabric)
+{
+    return strcmp(fabric->device, fabric->transport->name) != 0 ? fabric->device : NULL;
+}
+
 /* server_bind -- the last fabric is the one with a device, if any has one. */
 static int server_bind(struct stepgate_server *server)
 {
-    const char *device = server->fabrics[server->fabric_count - 1]->device;
+    const char *device = server_device(server->fabrics[server->fabric_count - 1]);
 
     return binding_new(knob_text(&server->knobs, "bind"), device, &server->binding);
 }
@@ -270,10 +276,10 @@ static void server_say(const struct stepgate_server *server)
     for (unsigned f = 0; f < server->fabric_count; f++) {
         const struct stepgate_fabric *fabric = server->fabrics[f];
         size_t used = strlen(transports);
-        bool device = strcmp(fabric->device, fabric->transport->name) != 0;
+        const char *device = server_device(fabric);
         snprintf(transports + used, sizeof(transports) - used, "%s%s%s%s%s", f > 0 ? " and " : "",
-                 fabric->transport->name, device ? " (" : "", device ? fabric->device : "",
-                 device ? ")" : "");
+                 fabric->transport->name, device != NULL ? " (" : "", device != NULL ? device : "",
+                 device != NULL ? ")" : "");
     }
     binding_describe(server->binding, binding, sizeof(binding));
     log_line(&server->knobs.log, LOG_INFO,
