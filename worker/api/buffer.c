@@ -22,7 +22,9 @@ int stepgate_buffer_gradient(struct stepgate_model *model, int id, void **pointe
     if (status != 0)
         return status;
     job_lock(model->job);
-    status = session_gradient(model->session, (uint32_t)id, pointer);
+    status = session_error(model->job->session);
+    if (status == 0)
+        status = session_gradient(model->session, (uint32_t)id, pointer);
     job_unlock(model->job);
     return status;
 }
@@ -35,7 +37,9 @@ int stepgate_buffer_parameter(struct stepgate_model *model, int id, const void *
     if (status != 0)
         return status;
     job_lock(model->job);
-    status = session_parameter(model->session, (uint32_t)id, pointer);
+    status = session_error(model->job->session);
+    if (status == 0)
+        status = session_parameter(model->session, (uint32_t)id, pointer);
     job_unlock(model->job);
     return status;
 }
@@ -48,7 +52,9 @@ int stepgate_buffer_attach(struct stepgate_model *model, int id, int use, void *
     if (status != 0)
         return status;
     job_lock(model->job);
-    status = session_attach(model->session, (uint32_t)id, use, pointer, bytes);
+    status = session_error(model->job->session);
+    if (status == 0)
+        status = session_attach(model->session, (uint32_t)id, use, pointer, bytes);
     job_unlock(model->job);
     return status;
 }
@@ -61,7 +67,9 @@ int stepgate_buffer_detach(struct stepgate_model *model, int id, int use)
     if (status != 0)
         return status;
     job_lock(model->job);
-    status = session_detach(model->session, (uint32_t)id, use);
+    status = session_error(model->job->session);
+    if (status == 0)
+        status = session_detach(model->session, (uint32_t)id, use);
     job_unlock(model->job);
     return status;
 }
@@ -75,7 +83,9 @@ int stepgate_buffer_is_idle(struct stepgate_model *model, int id)
         return status;
     job_lock(model->job);
     session_progress(model->job->session, clock_now());
-    status = session_is_idle(model->session, (uint32_t)id);
+    status = session_error(model->job->session); /* a loop until it is idle must end */
+    if (status == 0)
+        status = session_is_idle(model->session, (uint32_t)id);
     job_unlock(model->job);
     return status;
 }

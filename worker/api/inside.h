@@ -62,6 +62,8 @@ int wait_until(struct stepgate_job *job, int ms, int64_t fallback_ms, int timeou
 
 /* job_check -- NULL and fork. */
 int job_check(const struct stepgate_job *job);
+/* job_failure -- the job's first failure as this thread's error, or 0; takes the lock. */
+int job_failure(struct stepgate_job *job);
 /* model_check -- NULL, fork, and the variable's number (-1: none is asked for). */
 int model_check(const struct stepgate_model *model, int id);
 /* job_lock, job_unlock -- around every use of the session. Unlock tells those who sleep on the job's descriptor what this use has seen. */

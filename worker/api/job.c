@@ -52,6 +52,15 @@ void job_unlock(struct stepgate_job *job)
     pthread_mutex_unlock(&job->lock);
 }
 
+/* job_failure -- see inside.h. */
+int job_failure(struct stepgate_job *job)
+{
+    job_lock(job);
+    int status = session_error(job->session);
+    job_unlock(job);
+    return status;
+}
+
 /* job_watch -- adds a descriptor to an epoll of the job's. */
 static int job_watch(int epoll_fd, int fd)
 {

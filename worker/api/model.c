@@ -71,6 +71,10 @@ void stepgate_model_delete(struct stepgate_model **out)
 /* model_need_declared -- declarations end when the commit starts. */
 static int model_need_declared(struct stepgate_model *model)
 {
+    int status = job_failure(model->job);
+
+    if (status != 0)
+        return status;
     if (!session_model_declaring(model->session))
         return error_set(STEPGATE_ESTATE, 0, "declare everything before commit", "the model is %s",
                          session_model_committed(model->session) ? "committed" : "being committed");

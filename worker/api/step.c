@@ -21,9 +21,11 @@ static int step_begin_attempt(void *context, uint64_t now)
 /* step_need_committed -- steps exist from commit on. */
 static int step_need_committed(const struct stepgate_model *model)
 {
-    if (!session_model_committed(model->session))
-        return error_set(STEPGATE_ESTATE, 0, "call commit first", "the model is not committed");
-    return 0;
+    if (session_model_committed(model->session))
+        return 0;
+    int status = job_failure(model->job);
+    return status != 0 ? status
+                       : error_set(STEPGATE_ESTATE, 0, "call commit first", "the model is not committed");
 }
 
 /* stepgate_step_begin -- waits for the token of the next step. */
