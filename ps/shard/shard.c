@@ -315,7 +315,10 @@ static void shard_attend(struct shard *shard, uint64_t now)
     shard->attend_at = next;
 }
 
-/* shard_poll -- what the queues hold. */
+/*
+ * shard_poll -- what the queues hold. Requests come last: taking one in may delete the endpoint that the same rank had before, of which
+ * the batch may still hold events.
+ */
 static int shard_poll(struct shard *shard, uint64_t now)
 {
     struct stepgate_event events[SHARD_EVENTS];
@@ -325,7 +328,11 @@ static int shard_poll(struct shard *shard, uint64_t now)
         struct stepgate_queue *queue = shard->config.fabrics[f].queue;
         int n = queue->transport->queue_poll(queue, events, SHARD_EVENTS);
         for (int i = 0; i < n; i++)
-            shard_event(shard, f, &events[i], now);
+            if (events[i].kind != STEPGATE_EVENT_REQUEST)
+                shard_event(shard, f, &events[i], now);
+        for (int i = 0; i < n; i++)
+            if (events[i].kind == STEPGATE_EVENT_REQUEST)
+                shard_event(shard, f, &events[i], now);
         busy |= n > 0;
     }
     return busy;
