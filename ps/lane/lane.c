@@ -36,6 +36,7 @@ struct lane_model {
 struct lane {
     struct lane_config config;
     struct mailbox mailbox;
+    struct link_batch batch;
     struct lane_worker *workers;
     struct lane_model *models[SLOT_MODELS_MAX]; /* by number, NULL: not placed; any order of commits goes */
     uint32_t model_end;                         /* behind the highest number placed */
@@ -222,6 +223,7 @@ static void lane_accept(struct lane *lane, const struct letter *letter, uint64_t
         letter->request->transport->request_refuse(letter->request, refusal, sizeof(refusal));
         return;
     }
+    link_forget(link, &lane->batch);
     link_close(link);
     link_init(link, lane->config.secret, 0);
     link->owner = lane;
@@ -546,8 +548,10 @@ int lane_progress(struct lane *lane, uint64_t now)
     for (unsigned f = 0; f < LANE_FABRICS_MAX && lane->config.queues[f] != NULL; f++) {
         struct stepgate_queue *queue = lane->config.queues[f];
         int n = queue->transport->queue_poll(queue, events, LANE_EVENTS);
+        lane->batch = (struct link_batch){events, n};
         for (int i = 0; i < n; i++)
             lane_event(lane, &events[i], now);
+        lane->batch = (struct link_batch){NULL, 0};
         busy |= n > 0;
     }
     if (busy || now >= lane->attend_at)

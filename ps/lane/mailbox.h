@@ -13,8 +13,7 @@ enum letter_kind {
     LETTER_ACCEPT = 1, /* to the lane: request, hello, purpose, rank, fabric, domain */
     LETTER_BOARD = 2,  /* to the lane: board */
     LETTER_GRANT = 3,  /* to lane 0: tell `rank` the parameters of board: region, offsets */
-    LETTER_LOST = 4,   /* to the shard: rank, error; code 0: the lane's links of that rank ended in order */
-    LETTER_UP = 5      /* to the shard: rank, purpose: a link of that rank is up */
+    LETTER_LOST = 4    /* to the shard: rank, error */
 };
 
 struct board;

@@ -353,6 +353,14 @@ uint64_t link_deadline(const struct link *link)
     return beat < lost ? beat : lost;
 }
 
+/* link_forget -- an event without endpoint is nobody's. */
+void link_forget(const struct link *link, struct link_batch *batch)
+{
+    for (int i = 0; link->endpoint != NULL && i < batch->count; i++)
+        if (batch->events[i].endpoint == link->endpoint)
+            batch->events[i] = (struct stepgate_event){.kind = STEPGATE_EVENT_NONE};
+}
+
 /* link_close -- deletes the endpoint, frees the outbox. */
 void link_close(struct link *link)
 {

@@ -71,6 +71,13 @@ bool link_idle(const struct link *link);
 uint64_t link_deadline(const struct link *link);
 /* link_fail -- takes the link down with the last error of this thread (for protocol violations met by the user). */
 void link_fail(struct link *link);
+/* Events taken from a queue and not all looked at yet. */
+struct link_batch {
+    struct stepgate_event *events;
+    int count;
+};
+/* link_forget -- takes the events of the link's endpoint out of the batch; before a link_close that may come in the middle of one. */
+void link_forget(const struct link *link, struct link_batch *batch);
 /* link_close -- deletes the endpoint and frees the outbox; may be connected anew after link_init. */
 void link_close(struct link *link);
 

@@ -114,8 +114,7 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
     case MESSAGE_HEARTBEAT:
     case MESSAGE_LEAVE:
     case MESSAGE_LEFT:
-    case MESSAGE_SHARD_DONE:
-    case MESSAGE_READY: break;
+    case MESSAGE_SHARD_DONE: break;
     default: w.overflow = true;
     }
     if (w.overflow)
@@ -190,8 +189,7 @@ static void message_unpack_body(struct bytes_reader *r, struct message *m)
     case MESSAGE_HEARTBEAT:
     case MESSAGE_LEAVE:
     case MESSAGE_LEFT:
-    case MESSAGE_SHARD_DONE:
-    case MESSAGE_READY: break;
+    case MESSAGE_SHARD_DONE: break;
     default: r->underflow = true;
     }
 }
@@ -233,7 +231,6 @@ const char *message_name(int kind)
         [MESSAGE_LEFT] = "left",
         [MESSAGE_ABORT] = "abort",
         [MESSAGE_SHARD_DONE] = "shard done",
-        [MESSAGE_READY] = "ready",
     };
 
     if (kind <= 0 || kind >= (int)(sizeof(names) / sizeof(names[0])) || names[kind] == NULL)

@@ -41,8 +41,7 @@ enum message_kind {
     MESSAGE_ABORT =
         18, /* anybody -> anybody: the job has failed: code, os_errno, role, rank, step, waited_ms, host, device, text, remedy */
     MESSAGE_SHARD_DONE =
-        19,            /* shard -> leader: every worker has left me, I end; and leader -> shard likewise */
-    MESSAGE_READY = 20 /* shard -> worker on control: all T workers are here, all shards too (information) */
+        19 /* shard -> leader: every worker has left me, I end; and leader -> shard likewise */
 };
 
 #define MESSAGE_BYTES_MAX 1024u /* every transport carries this */

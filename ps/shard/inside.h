@@ -35,8 +35,7 @@ struct shard_seal {
 struct shard_share {
     bool checked, matched, told;
     uint8_t fingerprint[MODEL_FINGERPRINT_BYTES];
-    struct shard_seal seal
-        [2]; /* by parity of the step: a worker that contributes nothing may be one step ahead of this shard */
+    struct shard_seal seal[2]; /* by parity of the step: a worker may be one step ahead of this shard */
     bool sealed_initial;
     struct stepgate_region *region;
     uint8_t *parts; /* a model that is coming in, part by part */

@@ -10,7 +10,7 @@
 #include "transport/base/error.h"
 
 #define SHARD_EVENTS 32
-#define SHARD_RETRY_MS 50 /* between attempts to reach the leader; doubled up to 1 s */
+#define SHARD_RETRY_MS 50 /* between attempts to reach the leader; doubled up to 800 ms */
 
 /* shard_listen -- on every fabric, with one port. */
 static int shard_listen(struct shard *shard)

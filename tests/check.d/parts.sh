@@ -31,7 +31,7 @@ unit_in() {
     fi
     passed=$((passed + all - bad)) failed=$((failed + bad))
     echo "  $([ "$bad" = 0 ] && echo "ok     " || echo FAILED) unit tests in $(basename "$1"): $((all - bad)) of $all programs"
-    [ "$bad" = 0 ] || tail -n 120 "$log" | sed 's/^/          | /'
+    [ "$bad" = 0 ] || grep -vE ' Passed | Start +[0-9]+:|^$' "$log" | tail -n 120 | sed 's/^/          | /'
 }
 
 part_install() {

@@ -11,8 +11,8 @@
  *        12..13  lane                 (push and pull connections)
  *        14..15  reason               (refusal: a code of enum stepgate_error_code)
  *        16..23  job hash
- *        24..39  nonce                (refusal: 16 bytes of text, first part)
- *        40..47  incarnation          (refusal: text, second part)
+ *        24..39  nonce                (refusal: zero)
+ *        40..47  incarnation          (refusal: zero)
  *        48..51  number of workers T of the sender's job
  *        52..55  number of shards of the sender's job
  */

@@ -230,7 +230,7 @@ void queue_wake(struct queue *queue)
 {
     uint64_t one = 1;
 
-    /* release: pairs with the exchange in event_take, which then reads the endpoints' flags */
+    /* release: pairs with the exchange in event_drain, which then reads the endpoints' flags */
     atomic_store_explicit(&queue->async, 1, memory_order_release);
     ssize_t written = write(queue->wake, &one, sizeof(one)); /* full: it is awake already */
     (void)written;

@@ -49,6 +49,7 @@ struct session {
     struct session_model **models;
     size_t model_count;
     uint64_t changes;
+    struct link_batch batch;
     struct stepgate_job_stats stats;
 };
 
@@ -64,7 +65,7 @@ struct session_segment {
 enum session_span_state { SPAN_FILLING = 0, SPAN_HEADER = 1, SPAN_NOTIFY = 2, SPAN_SENT = 3 };
 
 struct session_span {
-    uint32_t segments; /* that lie in it; 0: nothing is ever sent */
+    uint32_t segments; /* that lie in it; 0: a gap, announced but never written */
     uint32_t unsent;   /* segments not yet out in this step */
     uint8_t state;     /* enum session_span_state */
     uint64_t bytes;

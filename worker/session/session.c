@@ -151,6 +151,7 @@ static void session_down(struct session *session, struct session_shard *shard,
         connection->retry_at = now + (uint64_t)backoff * CLOCK_MS;
         if (control && session->route_count > 1)
             shard->route = (shard->route + 1) % session->route_count;
+        link_forget(&connection->link, &session->batch);
         link_close(&connection->link);
         link_init(&connection->link, &session->secret, control ? session->liveness_ms : 0);
         return;
@@ -226,7 +227,6 @@ static void session_message(struct session *session, struct session_shard *shard
         if (m->step > session->barrier_over)
             session->barrier_over = m->step;
         return;
-    case MESSAGE_READY: return;
     case MESSAGE_MODEL_ASK:
     case MESSAGE_MODEL_OK:
     case MESSAGE_PARAMETERS:
@@ -376,8 +376,10 @@ static int session_poll(struct session *session, uint64_t now)
     for (unsigned r = 0; r < session->route_count; r++) {
         struct stepgate_queue *queue = session->routes[r].queue;
         int n = queue->transport->queue_poll(queue, events, SESSION_EVENTS);
+        session->batch = (struct link_batch){events, n};
         for (int i = 0; i < n; i++)
             session_event(session, &events[i], now);
+        session->batch = (struct link_batch){NULL, 0};
         busy |= n > 0;
     }
     if (session->failed || session->left)

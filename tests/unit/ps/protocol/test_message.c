@@ -157,7 +157,7 @@ static void every_kind_comes_out_as_it_went_in(void **state)
     struct random_source random;
     print_message("seed %d\n", SEED);
     random_seed(&random, SEED);
-    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_READY; kind++)
+    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_SHARD_DONE; kind++)
         for (int i = 0; i < 50; i++) {
             struct message in, out;
             uint8_t data[MESSAGE_BYTES_MAX];
@@ -191,7 +191,7 @@ static void a_message_cut_short_anywhere_is_refused(void **state)
     struct random_source random;
     print_message("seed %d\n", SEED);
     random_seed(&random, SEED);
-    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_READY; kind++) {
+    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_SHARD_DONE; kind++) {
         struct message in, out;
         uint8_t data[MESSAGE_BYTES_MAX];
         message_make(&random, kind, &in);
@@ -213,7 +213,7 @@ static void a_message_with_a_byte_too_many_is_refused(void **state)
     struct random_source random;
     print_message("seed %d\n", SEED);
     random_seed(&random, SEED);
-    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_READY; kind++) {
+    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_SHARD_DONE; kind++) {
         struct message in, out;
         uint8_t data[MESSAGE_BYTES_MAX + 1] = {0};
         message_make(&random, kind, &in);
@@ -229,7 +229,7 @@ static void an_unknown_kind_is_refused(void **state)
     struct message out;
     for (int kind = 0; kind < 256; kind++) {
         const uint8_t data[1] = {(uint8_t)kind};
-        if (kind >= MESSAGE_PROOF && kind <= MESSAGE_READY)
+        if (kind >= MESSAGE_PROOF && kind <= MESSAGE_SHARD_DONE)
             continue;
         assert_int_equal(message_unpack(data, sizeof(data), &out), -STEPGATE_EPROTOCOL);
         const struct message in = {.kind = kind};
@@ -308,7 +308,7 @@ static void random_bytes_are_refused_or_pack_to_the_same_again(void **state)
         size_t length = random_below(&random, sizeof(data) + 1);
         message_fill(&random, data, length);
         if (length > 0 && i % 2 == 0)
-            data[0] = (uint8_t)(1 + random_below(&random, MESSAGE_READY));
+            data[0] = (uint8_t)(1 + random_below(&random, MESSAGE_SHARD_DONE));
         taken += message_take(data, length);
     }
     assert_true(taken > 100); /* else only refusals were tried */
@@ -324,7 +324,7 @@ static void damaged_messages_are_refused_or_pack_to_the_same_again(void **state)
     for (int i = 0; i < RANDOM_TRIALS; i++) {
         struct message in;
         uint8_t data[MESSAGE_BYTES_MAX];
-        message_make(&random, (int)(1 + random_below(&random, MESSAGE_READY)), &in);
+        message_make(&random, (int)(1 + random_below(&random, MESSAGE_SHARD_DONE)), &in);
         int length = message_pack(&in, data);
         for (uint64_t n = random_below(&random, 4); n > 0; n--)
             data[random_below(&random, (uint64_t)length)] =
@@ -340,7 +340,7 @@ static void damaged_messages_are_refused_or_pack_to_the_same_again(void **state)
 static void every_kind_has_a_name_of_its_own(void **state)
 {
     (void)state;
-    for (int a = MESSAGE_PROOF; a <= MESSAGE_READY; a++) {
+    for (int a = MESSAGE_PROOF; a <= MESSAGE_SHARD_DONE; a++) {
         assert_string_not_equal(message_name(a), "unknown");
         for (int b = MESSAGE_PROOF; b < a; b++)
             assert_string_not_equal(message_name(a), message_name(b));

@@ -207,7 +207,7 @@ static void ended_secret(char *path, const char *secret)
 
 static void a_wrong_secret_is_refused_and_the_right_one_still_joins(void **state)
 {
-    char right[] = "stepgate-secret-XXXXXX", wrong[] = "stepgate-secret-XXXXXX";
+    char right[] = "/tmp/stepgate-secret-XXXXXX", wrong[] = "/tmp/stepgate-secret-XXXXXX";
     const char *knobs[] = {"secret_file", right, NULL}, *others[] = {"secret_file", wrong, NULL};
     struct cluster c;
 
@@ -218,13 +218,13 @@ static void a_wrong_secret_is_refused_and_the_right_one_still_joins(void **state
     refused(STEPGATE_EAUTH, "ps 0", ended_join(&c, 0, others));
     refused(STEPGATE_EAUTH, "ps 0", ended_join(&c, 0, NULL));
     cluster_join(&c, knobs);
+    assert_int_equal(unlink(right), 0);
+    assert_int_equal(unlink(wrong), 0);
     must(stepgate_model_new(c.job[0], "m", &c.model[0]));
     cluster_variable(&c, "v", 3);
     cluster_commit(&c);
     cluster_begin(&c);
     cluster_down(&c);
-    assert_int_equal(unlink(right), 0);
-    assert_int_equal(unlink(wrong), 0);
 }
 
 static void whoever_does_not_belong_to_the_job_is_refused_and_the_job_goes_on(void **state)
