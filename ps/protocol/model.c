@@ -44,6 +44,7 @@ void model_delete(struct model **model)
     if (*model == NULL)
         return;
     free((*model)->variables);
+    free((*model)->names);
     free(*model);
     *model = NULL;
 }
@@ -59,6 +60,47 @@ static uint64_t model_elements(int rank, const uint64_t *dims)
         elements *= dims[i];
     }
     return elements;
+}
+
+/* model_name -- the place of a name in the table, or the empty place where it belongs. There is always one. */
+static uint32_t *model_name(const struct model *model, size_t places, const char *name)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+
+    for (const char *c = name; *c != 0; c++)
+        hash = (hash ^ (uint8_t)*c) * UINT64_C(0x100000001b3);
+    size_t place = (size_t)hash & (places - 1);
+    while (model->names[place] != 0 && strcmp(model->variables[model->names[place] - 1].name, name) != 0)
+        place = (place + 1) & (places - 1);
+    return &model->names[place];
+}
+
+/* model_room -- room for variables: the next power of two above their number. */
+static size_t model_room(size_t count)
+{
+    size_t room = 1;
+
+    while (room <= count)
+        room *= 2;
+    return room;
+}
+
+/* model_grow -- room for twice as many variables. */
+static int model_grow(struct model *model)
+{
+    size_t room = model_room(model->count), places = 2 * room;
+    struct model_variable *more = realloc(model->variables, room * sizeof(*more));
+
+    if (more != NULL)
+        model->variables = more;
+    uint32_t *names = more == NULL ? NULL : calloc(places, sizeof(*names));
+    if (names == NULL)
+        return error_set(STEPGATE_ENOMEM, 0, "", "no memory for %zu variables", room);
+    free(model->names);
+    model->names = names;
+    for (size_t i = 0; i < model->count; i++)
+        *model_name(model, places, model->variables[i].name) = (uint32_t)i + 1;
+    return 0;
 }
 
 /* model_add -- declares a variable. */
@@ -80,19 +122,14 @@ int model_add(struct model *model, const char *name, int kind, int dtype, int ra
     if (elements == 0)
         return error_set(STEPGATE_EINVAL, 0, "",
                          "variable %s: every dimension must be > 0 and their product below 2^40", name);
-    for (size_t i = 0; i < model->count; i++)
-        if (strcmp(model->variables[i].name, name) == 0)
-            return error_set(STEPGATE_EALREADY, 0, "give each variable a name of its own",
-                             "variable %s is declared twice in model %s", name, model->name);
     if (model->count >= MODEL_VARIABLES_MAX)
         return error_set(STEPGATE_EINVAL, 0, "", "more than %u variables", MODEL_VARIABLES_MAX);
-    if ((model->count & (model->count - 1)) == 0) { /* full: the capacity is the next power of two */
-        size_t capacity = model->count == 0 ? 1 : model->count * 2;
-        struct model_variable *more = realloc(model->variables, capacity * sizeof(*more));
-        if (more == NULL)
-            return error_set(STEPGATE_ENOMEM, 0, "", "no memory for variable %s", name);
-        model->variables = more;
-    }
+    if ((model->count & (model->count - 1)) == 0 && model_grow(model) != 0) /* full */
+        return -STEPGATE_ENOMEM;
+    uint32_t *place = model_name(model, 2 * model_room(model->count), name);
+    if (*place != 0)
+        return error_set(STEPGATE_EALREADY, 0, "give each variable a name of its own",
+                         "variable %s is declared twice in model %s", name, model->name);
     struct model_variable *variable = &model->variables[model->count];
     memset(variable, 0, sizeof(*variable));
     snprintf(variable->name, sizeof(variable->name), "%s", name);
@@ -103,6 +140,7 @@ int model_add(struct model *model, const char *name, int kind, int dtype, int ra
         variable->dims[i] = dims[i];
     variable->elements = elements;
     variable->bytes = elements * sizeof(float);
+    *place = (uint32_t)model->count + 1;
     return (int)model->count++;
 }
 

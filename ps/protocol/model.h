@@ -27,6 +27,7 @@ struct model {
     double momentum;
     size_t count;
     struct model_variable *variables;
+    uint32_t *names; /* a table from names to numbers + 1; twice as many places as `variables` has room */
 };
 
 #define MODEL_FINGERPRINT_BYTES 32
