@@ -221,7 +221,7 @@ static void shard_link_down(struct shard *shard, struct link *link, uint64_t now
                                    shard->config.fabrics[shard->leader_fabric + 1].fabric != NULL
                                ? shard->leader_fabric + 1
                                : 0;
-    uint64_t wait = SHARD_RETRY_MS << (shard->leader_attempts < 4 ? shard->leader_attempts : 4);
+    uint64_t wait = (uint64_t)SHARD_RETRY_MS << (shard->leader_attempts < 4 ? shard->leader_attempts : 4);
     shard->leader_attempts++;
     shard->leader_retry_at = now + wait * CLOCK_MS;
 }

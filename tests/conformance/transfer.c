@@ -121,6 +121,7 @@ int promise_beyond_4_gib(struct suite *suite)
     uint8_t *bytes =
         mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     CHECK(suite, bytes != MAP_FAILED, "no address space");
+    (void)madvise(bytes, length, MADV_HUGEPAGE); /* a million small pages would take a minute */
     suite_fill(bytes, edge, 1);
     suite_fill(bytes + length - edge, edge, 2);
     if (party_open(suite, 0, 0, &party[0]) < 0 || party_open(suite, 0, 0, &party[1]) < 0 ||

@@ -95,6 +95,7 @@ static struct sim_memory *sim_memory_new(void *address, uint64_t length)
             free(memory);
             return NULL;
         }
+        (void)madvise(memory->bytes, length, MADV_HUGEPAGE);
     }
     return memory;
 }
