@@ -8,6 +8,7 @@
 #include "transport/base/error.h"
 
 #define MEMBER_REPORT_MS 5000
+#define MEMBER_UNPROVEN_MS 1000
 #define MEMBER_LAST_WORDS_MS 1000 /* how long a failed job's last messages may take */
 
 /* shard_send -- to a worker. */
@@ -63,6 +64,16 @@ static void shard_refuse(struct shard *shard, struct stepgate_request *request, 
     request->transport->request_refuse(request, refusal, sizeof(refusal));
 }
 
+/*
+ * shard_unproven -- a connection that has yet to prove itself keeps others of its rank waiting, who come again, but not for long: it need
+ * not be who it says.
+ */
+static bool shard_unproven(const struct link *link, uint64_t now)
+{
+    return (link->state == LINK_CONNECTING || link->state == LINK_PROVING) &&
+           now < link->last_heard + MEMBER_UNPROVEN_MS * CLOCK_MS;
+}
+
 /* shard_accept_worker -- a control connection. */
 static int shard_accept_worker(struct shard *shard, unsigned fabric, struct stepgate_request *request,
                                const struct stepgate_event *event, const struct hello *theirs, uint64_t now)
@@ -70,9 +81,10 @@ static int shard_accept_worker(struct shard *shard, unsigned fabric, struct step
     if (theirs->rank >= shard->config.workers)
         return STEPGATE_ERANK;
     struct shard_member *member = &shard->members[theirs->rank];
-    if (member->up || member->left || member->lost || member->control.state == LINK_CONNECTING ||
-        member->control.state == LINK_PROVING)
+    if (member->up || member->left || member->lost)
         return STEPGATE_ERANK;
+    if (shard_unproven(&member->control, now))
+        return STEPGATE_EBUSY;
     struct stepgate_fabric *in = shard->config.fabrics[fabric].fabric;
     link_close(&member->control);
     if (member->domain != NULL)
@@ -127,8 +139,10 @@ static int shard_accept_peer(struct shard *shard, unsigned fabric, struct stepga
     if (shard->config.number != 0 || theirs->rank == 0 || theirs->rank >= shard->config.shards)
         return STEPGATE_ERANK;
     struct shard_peer *peer = &shard->peers[theirs->rank];
-    if (peer->up || peer->link.state == LINK_CONNECTING || peer->link.state == LINK_PROVING)
+    if (peer->up)
         return STEPGATE_ERANK;
+    if (shard_unproven(&peer->link, now))
+        return STEPGATE_EBUSY;
     link_close(&peer->link);
     link_init(&peer->link, shard->config.secret, shard->config.liveness_ms);
     struct hello hello = shard->hello;
