@@ -45,6 +45,7 @@ struct stepgate_knob {
     const char *unit;        /* "ms", "bytes", "" */
     const char *fallback;    /* the default, as text */
     const char *help;        /* one line */
+    const char *value;       /* what stands for a value in a help text: "N", "TIME", "on|off" */
 };
 /* stepgate_options_list -- row `index` of the table; returns 0, or -STEPGATE_ENOENT behind its end. Thread-safe. */
 int stepgate_options_list(size_t index, struct stepgate_knob *knob);

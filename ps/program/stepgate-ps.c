@@ -62,16 +62,18 @@ static int ps_fail(int status, int code)
     return status;
 }
 
-/* ps_help -- from the knob table. */
+/* ps_help -- from the knob table, without what is the workers' own. */
 static void ps_help(void)
 {
+    static const char *const workers_own[] = {"service", "chunk_bytes", NULL};
+
     printf("usage: stepgate-ps --ps-hosts LIST --task-index I --workers N [FLAGS]\n\n"
            "Serves one shard of a job's parameters until the job is over. Prints `listening ADDRESS` when "
            "workers can\n"
            "come. Exit status: 0 the job is over, 2 usage, 1 permanent error, 75 a peer was lost or late: "
            "worth another\n"
            "try, 128 + signal when a signal ended it.\n\n");
-    help_write_knobs(stdout);
+    help_write_knobs(stdout, workers_own);
 }
 
 /* ps_write_address -- the address into a file that appears complete or not at all; returns 0 or the errno. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "transport/base/help.h"
 
-#include "transport/base/knob.h"
+#include <stdbool.h>
+#include <string.h>
 
-/* help_value -- what stands for a value in the help of a row. */
-static const char *help_value(const struct knob_row *row)
+/* help_value -- what stands for a value. */
+const char *help_value(const struct knob_row *row)
 {
     switch (row->kind) {
     case KNOB_BOOL: return "[on|off]";
@@ -12,20 +13,32 @@ static const char *help_value(const struct knob_row *row)
     case KNOB_INT: return "N";
     case KNOB_TIME: return "TIME";
     case KNOB_SIZE: return "SIZE";
-    case KNOB_HOSTS: return "LIST";
+    case KNOB_HOSTS:
+    case KNOB_NAMES: return "LIST";
     case KNOB_ADDRESS: return "ADDRESS";
     case KNOB_TEXT: break;
     }
     return "TEXT";
 }
 
+/* help_is_in -- whether a list that ends with NULL, or is NULL, has a name. */
+static bool help_is_in(const char *const *list, const char *name)
+{
+    for (; list != NULL && *list != NULL; list++)
+        if (strcmp(*list, name) == 0)
+            return true;
+    return false;
+}
+
 /* help_write_knobs -- the table. */
-void help_write_knobs(FILE *stream)
+void help_write_knobs(FILE *stream, const char *const *without)
 {
     const struct knob_row *row;
 
     for (size_t i = 0; (row = knob_row(i)) != NULL; i++) {
         char flag[64];
+        if (help_is_in(without, row->name))
+            continue;
         snprintf(flag, sizeof(flag), "%s %s", row->flag, help_value(row));
         fprintf(stream, "  %-34s %s", flag, row->help);
         if (row->fallback[0] != '\0')

@@ -5,7 +5,13 @@
 
 #include <stdio.h>
 
-/* help_write_knobs -- one flag a line with its default, then what to know about all of them. */
-void help_write_knobs(FILE *stream);
+#include "transport/base/knob.h"
+
+/* help_value -- what stands for a value in the help of a row: "LIST", "TIME", "on|off", ... */
+const char *help_value(const struct knob_row *row);
+
+/* help_write_knobs -- one flag a line with its default, then what to know about all of them; without: names to leave out, ending with NULL,
+ * or NULL. */
+void help_write_knobs(FILE *stream, const char *const *without);
 
 #endif

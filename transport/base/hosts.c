@@ -45,9 +45,8 @@ static bool hosts_host_is_plain(const char *host, size_t n, bool v6)
     return true;
 }
 
-/* hosts_take -- one entry of n characters; returns what is wrong with it, wrong NULL if nothing is.
- */
-static struct hosts_fault hosts_take(const char *text, size_t n, struct hosts_entry *out)
+/* hosts_take_entry -- one entry of n characters, bare: without port; returns what is wrong with it, wrong NULL if nothing is. */
+static struct hosts_fault hosts_take_entry(const char *text, size_t n, bool bare, struct hosts_entry *out)
 {
     struct hosts_entry entry = {.known = true};
     const char *host = text;
@@ -69,9 +68,11 @@ static struct hosts_fault hosts_take(const char *text, size_t n, struct hosts_en
             return (struct hosts_fault){"the closing ] is missing", hosts_remedy};
     } else {
         end = memchr(text, ':', n);
-        if (end == NULL)
+        if (end == NULL && !bare)
             return (struct hosts_fault){"the port is missing", hosts_remedy};
-        if (memchr(end + 1, ':', n - (size_t)(end + 1 - text)) != NULL)
+        if (end == NULL)
+            end = text + n;
+        else if (memchr(end + 1, ':', n - (size_t)(end + 1 - text)) != NULL)
             return (struct hosts_fault){"it has more than one colon",
                                         "put an IPv6 address in brackets: [v6]:port"};
     }
@@ -81,9 +82,11 @@ static struct hosts_fault hosts_take(const char *text, size_t n, struct hosts_en
     if (!hosts_host_is_plain(host, length, v6))
         return (struct hosts_fault){"the host has a character that no host name has", hosts_remedy};
     const char *colon = v6 ? end + 1 : end;
-    if (colon >= text + n || *colon != ':')
+    int port = 0;
+    if (colon < text + n && *colon == ':')
+        port = hosts_port(colon + 1, n - (size_t)(colon + 1 - text));
+    else if (!bare || colon < text + n)
         return (struct hosts_fault){"the port is missing", hosts_remedy};
-    int port = hosts_port(colon + 1, n - (size_t)(colon + 1 - text));
     if (port < 0)
         return (struct hosts_fault){"the port is not a number from 0 to 65535", hosts_remedy};
     entry.port = (uint16_t)port;
@@ -97,7 +100,7 @@ static struct hosts_fault hosts_take(const char *text, size_t n, struct hosts_en
 int hosts_parse_address(const char *what, const char *text, struct hosts_entry *out)
 {
     struct hosts_entry entry;
-    struct hosts_fault fault = hosts_take(text, strlen(text), &entry);
+    struct hosts_fault fault = hosts_take_entry(text, strlen(text), false, &entry);
 
     if (fault.wrong == NULL && !entry.known)
         fault = (struct hosts_fault){"it names no host", "give host:port or [v6]:port"};
@@ -121,8 +124,8 @@ int hosts_parse_listen(const char *what, const char *text, struct hosts_entry *o
     return hosts_parse_address(what, with_port, out);
 }
 
-/* hosts_parse -- a list. */
-int hosts_parse(const char *what, const char *text, struct hosts *out)
+/* hosts_take_list -- entries between commas. */
+static int hosts_take_list(const char *what, const char *text, bool bare, struct hosts *out)
 {
     struct hosts hosts = {0};
     size_t entries = 1;
@@ -141,7 +144,7 @@ int hosts_parse(const char *what, const char *text, struct hosts *out)
         return error_set(STEPGATE_ENOMEM, 0, NULL, "%s: no memory for %zu entries", what, entries);
     for (const char *at = text;; at++) {
         size_t n = strcspn(at, ",");
-        struct hosts_fault fault = hosts_take(at, n, &hosts.entries[hosts.count]);
+        struct hosts_fault fault = hosts_take_entry(at, n, bare, &hosts.entries[hosts.count]);
         if (fault.wrong != NULL) {
             int code =
                 error_set(STEPGATE_EINVAL, 0, fault.remedy, "%s: entry %zu (character %zu), '%.*s': %s", what,
@@ -157,6 +160,18 @@ int hosts_parse(const char *what, const char *text, struct hosts *out)
     }
     *out = hosts;
     return 0;
+}
+
+/* hosts_parse -- a list. */
+int hosts_parse(const char *what, const char *text, struct hosts *out)
+{
+    return hosts_take_list(what, text, false, out);
+}
+
+/* hosts_parse_names -- a list in which ports may be missing. */
+int hosts_parse_names(const char *what, const char *text, struct hosts *out)
+{
+    return hosts_take_list(what, text, true, out);
 }
 
 /* hosts_clear -- frees the entries. */

@@ -36,6 +36,9 @@ int hosts_parse_listen(const char *what, const char *text, struct hosts_entry *o
  * place), ENOMEM. */
 int hosts_parse(const char *what, const char *text, struct hosts *out);
 
+/* hosts_parse_names -- the same for hosts that nobody connects to: an entry without port has port 0. */
+int hosts_parse_names(const char *what, const char *text, struct hosts *out);
+
 /* hosts_clear -- frees the entries. */
 void hosts_clear(struct hosts *hosts);
 

@@ -21,7 +21,8 @@ static const struct knob_row knob_table[] = {
      "addresses of all ps in order, host:port,host:port; -:0 for one not known here", KNOB_HOSTS, 0, 0, false,
      NULL},
     {"worker_hosts", "STEPGATE_WORKER_HOSTS", "--worker-hosts", "", "",
-     "addresses of all workers in order; only their number counts", KNOB_HOSTS, 0, 0, false, NULL},
+     "hosts of all workers in order, with or without port; only their number counts", KNOB_NAMES, 0, 0, false,
+     NULL},
     {"workers", "STEPGATE_WORKERS", "--workers", "", "", "number of workers, instead of worker-hosts",
      KNOB_INT, 1, HOSTS_MAX, false, NULL},
     {"job_name", "STEPGATE_JOB_NAME", "--job-name", "", "",
@@ -235,6 +236,7 @@ static bool knob_parse(const struct knob_row *row, const char *text, int64_t *nu
     switch (row->kind) {
     case KNOB_TEXT:
     case KNOB_HOSTS:
+    case KNOB_NAMES:
     case KNOB_ADDRESS: *number = 0; return true;
     case KNOB_BOOL: {
         int place = knob_word("off|on|false|true|no|yes|0|1", text);
@@ -296,7 +298,8 @@ static int knob_check_hosts(const struct knob_row *row, const char **text, struc
             *text = entry->address; /* with its port */
         return code;
     }
-    code = hosts_parse(row->name, *text, &hosts);
+    code = row->kind == KNOB_NAMES ? hosts_parse_names(row->name, *text, &hosts)
+                                   : hosts_parse(row->name, *text, &hosts);
     if (code == 0)
         hosts_clear(&hosts);
     return code;
@@ -364,7 +367,7 @@ int knob_set(struct knobs *knobs, const char *name, const char *text)
 
     if (row == NULL)
         return knob_unknown(name);
-    if (row->kind == KNOB_HOSTS || row->kind == KNOB_ADDRESS) {
+    if (row->kind == KNOB_HOSTS || row->kind == KNOB_NAMES || row->kind == KNOB_ADDRESS) {
         int code = knob_check_hosts(row, &text, &entry);
         if (code < 0)
             return code;
@@ -458,7 +461,7 @@ int knobs_workers(const struct knobs *knobs)
         return error_set(STEPGATE_EINVAL, 0, "give --workers N, or --worker-hosts with their addresses",
                          "the number of workers is not known");
     }
-    int code = hosts_parse("worker_hosts", knob_text(knobs, "worker_hosts"), &hosts);
+    int code = hosts_parse_names("worker_hosts", knob_text(knobs, "worker_hosts"), &hosts);
     if (code < 0)
         return code;
     int listed = (int)hosts.count;

@@ -27,6 +27,7 @@ enum knob_kind {
     KNOB_TIME,
     KNOB_SIZE,
     KNOB_HOSTS,
+    KNOB_NAMES, /* hosts, whose ports may be missing */
     KNOB_ADDRESS
 };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "transport/base/error.h"
+#include "transport/base/help.h"
 #include "transport/base/knob.h"
 
 /* stepgate_options_new -- all knobs at their defaults. */
@@ -198,7 +199,8 @@ int stepgate_options_list(size_t index, struct stepgate_knob *knob)
                                    .flag = row->flag,
                                    .unit = row->unit,
                                    .fallback = row->fallback,
-                                   .help = row->help};
+                                   .help = row->help,
+                                   .value = help_value(row)};
     return 0;
 }
 

@@ -18,6 +18,10 @@
 #include "worker/launch/interface.h"
 #include "worker/launch/secret.h"
 
+/* What the launcher finds out or sets itself. */
+static const char *const run_own[] = {"ps_hosts",   "worker_hosts", "job_name",
+                                      "task_index", "address_file", NULL};
+
 /* run_help -- from the knob table. */
 static void run_help(void)
 {
@@ -32,7 +36,7 @@ static void run_help(void)
            "2 usage, 75 worth another try. The ps listen on 127.0.0.1, with --transport verbs at the address "
            "of an RDMA device.\n\n"
            "  --ps S                             number of ps (1)\n");
-    help_write_knobs(stdout);
+    help_write_knobs(stdout, run_own);
 }
 
 /* run_error -- a line of the launcher's; returns the status to exit with. */
@@ -82,15 +86,14 @@ static int run_servers(int argc, char **argv, unsigned *servers)
 /* run_check -- refuses flags of what the launcher finds out or sets itself; these are the flags alone, without the environment. */
 static int run_check(const struct knobs *flags)
 {
-    static const char *const own[] = {"ps_hosts", "worker_hosts", "job_name", "task_index", "address_file"};
     char line[256];
 
-    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
-        if (knob_given(flags, own[i])) {
+    for (size_t i = 0; run_own[i] != NULL; i++)
+        if (knob_given(flags, run_own[i])) {
             snprintf(line, sizeof(line),
                      "%s is set by stepgate-run for each process: leave it out, or start stepgate-ps and the "
                      "workers by hand",
-                     knob_row_find(own[i], strlen(own[i]))->flag);
+                     knob_row_find(run_own[i], strlen(run_own[i]))->flag);
             return run_error(EXIT_STATUS_USAGE, line);
         }
     return EXIT_STATUS_OK;

@@ -90,9 +90,12 @@ void exchange_link_help(void)
 {
     struct stepgate_knob knob;
     printf("\nflags of stepgate:\n\n");
-    for (size_t i = 0; stepgate_options_list(i, &knob) == 0; i++)
-        printf("  %-28s %s%s%s%s\n", knob.flag, knob.help, knob.fallback[0] != '\0' ? " (" : "",
-               knob.fallback, knob.fallback[0] != '\0' ? ")" : "");
+    for (size_t i = 0; stepgate_options_list(i, &knob) == 0; i++) {
+        char flag[64];
+        snprintf(flag, sizeof(flag), "%s %s", knob.flag, knob.value);
+        printf("  %-34s %s%s%s%s\n", flag, knob.help, knob.fallback[0] != '\0' ? " (" : "", knob.fallback,
+               knob.fallback[0] != '\0' ? ")" : "");
+    }
 }
 
 /* exchange_link_join -- connect to all ps; a signal ends the wait */

@@ -146,6 +146,24 @@ static void an_address_to_listen_on_needs_no_port(void **state)
     assert_int_equal(hosts_parse_listen("listen", "", &entry), -STEPGATE_EINVAL);
 }
 
+static void hosts_that_nobody_connects_to_need_no_port(void **state)
+{
+    static const char *const bad[] = {"a,,b", "a:", "a:x", "[::1", "[::1]x", "a b", ":1"};
+    struct hosts hosts;
+
+    (void)state;
+    assert_int_equal(hosts_parse_names("worker_hosts", "a,b:7,[::1],-", &hosts), 0);
+    assert_int_equal(hosts.count, 4);
+    assert_string_equal(hosts.entries[0].host, "a");
+    assert_int_equal(hosts.entries[0].port, 0);
+    assert_int_equal(hosts.entries[1].port, 7);
+    assert_string_equal(hosts.entries[2].host, "::1");
+    assert_false(hosts.entries[3].known);
+    hosts_clear(&hosts);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(hosts_parse_names("worker_hosts", bad[i], &hosts), -STEPGATE_EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +175,7 @@ int main(void)
         cmocka_unit_test(what_is_wrong_is_said_of_an_entry_of_any_length),
         cmocka_unit_test(a_single_address_must_be_known),
         cmocka_unit_test(an_address_to_listen_on_needs_no_port),
+        cmocka_unit_test(hosts_that_nobody_connects_to_need_no_port),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -238,7 +238,7 @@ static void help_has_every_flag_and_default(void **state)
     size_t bytes = 0;
     FILE *stream = open_memstream(&text, &bytes);
     const struct knob_row *row;
-    help_write_knobs(stream);
+    help_write_knobs(stream, NULL);
     fclose(stream);
     for (size_t i = 0; (row = knob_row(i)) != NULL; i++) {
         char *at = strstr(text, row->flag);
