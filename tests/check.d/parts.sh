@@ -18,10 +18,12 @@ build_in() {
     fi
 }
 
-# unit_in FOLDER: every unit test there, by ctest
+# unit_in FOLDER [OPTIONS OF CTEST]: every unit test there
 unit_in() {
-    local log=$logs/unit-$(basename "$1").log line bad all
-    (cd "$1" && ctest -L unit --output-on-failure --timeout 120 -j "$jobs") >"$log" 2>&1
+    local folder=$1 log=$logs/unit-$(basename "$1").log line bad all
+    shift
+    (cd "$folder" && ctest -L unit --output-on-failure --timeout 120 -j "$jobs" "$@") >"$log" 2>&1
+    set -- "$folder"
     line=$(grep -E 'tests passed, [0-9]+ tests failed out of' "$log" | tail -n 1)
     all=${line##* }
     bad=$(sed -E 's/.*, ([0-9]+) tests failed.*/\1/' <<<"$line")
@@ -80,20 +82,23 @@ part_clang() {
 }
 
 part_sanitize() {
+    local script
     export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1
     build_in build/asan -DSTEPGATE_SANITIZE=address -DCMAKE_BUILD_TYPE=RelWithDebInfo || return
     unit_in build/asan
     tally "asan conformance simulated" 200 build/asan/bin/stepgate-conformance --transport simulated --quick
     tally "asan conformance shm" 200 build/asan/bin/stepgate-conformance --transport shm --quick
     tally "asan simulation" 300 build/asan/bin/stepgate-simulation --seeds 200
+    for script in bad_input_is_one_line_with_a_remedy example_loop_finds_the_line job_started_by_hand killed_ps_ends_the_job \
+        killed_worker_ends_the_job process_that_never_comes run_leaves_nothing_of_a_training_job; do
+        STEPGATE_BIN=build/asan/bin try "asan integration $script" 200 "tests/integration/test_$script"
+    done
 }
 
 part_thread() {
-    local test
     build_in build/tsan -DSTEPGATE_SANITIZE=thread || return
-    for test in build/tsan/tests/unit-threads-test_*; do
-        try "tsan $(basename "$test")" 200 env TSAN_OPTIONS=halt_on_error=1 "$test"
-    done
+    # The examples have one thread, and compute; and ThreadSanitizer knows no threads in the child of a fork.
+    TSAN_OPTIONS=halt_on_error=1 unit_in build/tsan -E 'unit-worker-examples|test_fork'
     try "tsan catches a relaxed store" 200 tests/mutants/race
 }
 
