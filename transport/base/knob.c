@@ -76,7 +76,7 @@ static const struct knob_row knob_table[] = {
      false, NULL},
     {"bind", "STEPGATE_BIND", "--bind", "", "auto",
      "processors for the threads of a ps: auto, none, or a list such as 0-3,8", KNOB_TEXT, 0, 0, false, NULL},
-    {"log", "STEPGATE_LOG", "--log", "", "warn", "log lines of this level and above", KNOB_CHOICE, 0, 0,
+    {"log", "STEPGATE_LOG", "--log", "", "info", "log lines of this level and above", KNOB_CHOICE, 0, 0,
      false, "error|warn|info|debug"},
 };
 
@@ -308,7 +308,7 @@ static int knob_check_hosts(const struct knob_row *row, const char **text, struc
 /* knobs_init -- all at their defaults. */
 void knobs_init(struct knobs *knobs)
 {
-    *knobs = (struct knobs){.log = {.level = LOG_WARN}};
+    *knobs = (struct knobs){.log = {.level = LOG_INFO}};
     for (size_t i = 0; i < KNOB_ROWS; i++) {
         const struct knob_row *row = &knob_table[i];
         bool none = row->fallback[0] == '\0';

@@ -151,8 +151,8 @@ static int model_commit_attempt(void *context, uint64_t now)
 static void model_say(const struct stepgate_model *model, const struct stepgate_model_info *info)
 {
     log_line(&model->job->knobs.log, LOG_INFO,
-             "model %s: %zu variables, %llu bytes, step %llu, transport %s, parameters %s, copies with the "
-             "library's buffers: %u per gradient, %u per parameter",
+             "model %s: %zu variables, %llu bytes, step %llu, transport %s, parameters %s, copies in the "
+             "library's buffers: %u per push, %u per pull",
              session_model_declared(model->session)->name, session_model_declared(model->session)->count,
              (unsigned long long)info->bytes, (unsigned long long)info->step,
              session_transport(model->job->session), info->in_place ? "mapped in place" : "read into memory",

@@ -53,7 +53,7 @@ static int exchange_check(struct fault *fault, int code)
     return code >= 0 ? 0 : exchange_fault(fault, exchange_status(code), code);
 }
 
-/* exchange_log -- the library's warnings go to stderr, one line each */
+/* exchange_log -- what the library has to say goes to stderr, one line each */
 static void exchange_log(void *context, int level, const char *line)
 {
     (void)context;
@@ -71,7 +71,7 @@ struct exchange_link *exchange_link_new(int *argc, char **argv, struct fault *fa
     }
     int code = stepgate_options_new(&link->options);
     if (code == 0)
-        code = stepgate_options_log(link->options, exchange_log, NULL, STEPGATE_LOG_WARN);
+        code = stepgate_options_log(link->options, exchange_log, NULL, STEPGATE_LOG_INFO);
     if (code == 0)
         code = stepgate_options_from_env(link->options);
     if (code == 0)

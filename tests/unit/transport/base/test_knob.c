@@ -212,7 +212,7 @@ static void a_copy_has_texts_of_its_own(void **state)
 static void the_level_of_the_log_follows_its_knob(void **state)
 {
     struct knobs *knobs = *state;
-    assert_int_equal(knobs->log.level, LOG_WARN);
+    assert_int_equal(knobs->log.level, LOG_INFO);
     assert_int_equal(knob_set(knobs, "log", "debug"), 0);
     assert_int_equal(knobs->log.level, LOG_DEBUG);
     assert_int_equal(knob_set(knobs, "log", "error"), 0);
