@@ -4,13 +4,29 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
+
+/* picture_extent -- what a curve spans */
+struct picture_extent {
+    size_t count;
+    double least, most;
+    double last_seconds, last;
+};
+
+/* picture_scale -- both axes have the same number of intervals, so that one grid serves both */
+struct picture_scale {
+    int intervals;
+    double loss_step;
+    int floor_percent, percent_step;
+};
 
 /* picture_terminal -- gnuplot's words for the kind of picture that a name asks for; NULL for
  * neither */
@@ -38,12 +54,11 @@ static void picture_quoted(FILE *to, const char *text)
     fputc('\'', to);
 }
 
-/* picture_points -- a data block of (seconds, value) of every point that has the key; gives how
- * many, and the least */
-static size_t picture_points(FILE *to, const char *block, const json_t *history, const char *key,
-                             double *least)
+/* picture_points -- a data block of (seconds, value) of every point that has the key */
+static struct picture_extent picture_points(FILE *to, const char *block, const json_t *history,
+                                            const char *key)
 {
-    size_t count = 0;
+    struct picture_extent extent = {0};
     size_t i;
     const json_t *point;
     fprintf(to, "$%s << END\n", block);
@@ -52,13 +67,90 @@ static size_t picture_points(FILE *to, const char *block, const json_t *history,
         const json_t *value = json_object_get(point, key);
         if (!json_is_number(value))
             continue;
-        fprintf(to, "%.4f %.6f\n", json_number_value(json_object_get(point, "seconds")),
-                json_number_value(value));
-        if (count++ == 0 || json_number_value(value) < *least)
-            *least = json_number_value(value);
+        extent.last = json_number_value(value);
+        extent.last_seconds = json_number_value(json_object_get(point, "seconds"));
+        fprintf(to, "%.4f %.6f\n", extent.last_seconds, extent.last);
+        if (extent.count == 0 || extent.last < extent.least)
+            extent.least = extent.last;
+        if (extent.count++ == 0 || extent.last > extent.most)
+            extent.most = extent.last;
     }
     fprintf(to, "END\n");
-    return count;
+    return extent;
+}
+
+/* picture_step -- the least of ... 0.1, 0.2, 0.5, 1, 2, 5 ... with which so many intervals reach from 0
+ * to most */
+static double picture_step(double most, int intervals)
+{
+    static const double steps[] = {1.0, 2.0, 5.0};
+    if (!(most > 0.0))
+        return 1.0 / intervals;
+    double power = pow(10.0, floor(log10(most / intervals)));
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
+        if (steps[i] * power * intervals >= most)
+            return steps[i] * power;
+    return 10.0 * power;
+}
+
+/* picture_percents -- the narrowest axis of so many intervals for percents from least to most, with a
+ * tenth left above for the label, and a tenth below, where the loss ends; false if there is none */
+static bool picture_percents(struct picture_scale *scale, double least, double most)
+{
+    static const int steps[] = {1, 2, 5, 10, 20};
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        int span = scale->intervals * steps[i];
+        if (span > 100)
+            return false;
+        int top = (int)ceil((most + 0.1 * span) / steps[i]) * steps[i];
+        top = top > 100 ? 100 : top < span ? span : top;
+        scale->percent_step = steps[i];
+        scale->floor_percent = top - span;
+        if (top == span || least >= top - 0.9 * span)
+            return true;
+    }
+    return false;
+}
+
+/* picture_fit -- as many intervals as fill the axis of the loss best. Five always do: 20 percent each */
+static struct picture_scale picture_fit(const struct picture_extent *loss,
+                                        const struct picture_extent *accuracy)
+{
+    struct picture_scale best = {0};
+    double least = accuracy->count > 1 ? 100.0 * accuracy->least : 0.0;
+    for (int intervals = 4; intervals <= 8; intervals++) {
+        struct picture_scale scale = {.intervals = intervals,
+                                      .loss_step = picture_step(loss->most, intervals)};
+        if (picture_percents(&scale, least, 100.0 * accuracy->most) &&
+            (best.intervals == 0 || intervals * scale.loss_step < best.intervals * best.loss_step))
+            best = scale;
+    }
+    return best;
+}
+
+/* picture_axes -- ranges and ticks */
+static void picture_axes(FILE *to, const struct picture_scale *scale)
+{
+    int digits = scale->loss_step < 1.0 ? (int)ceil(-log10(scale->loss_step) - 1e-9) : 0;
+    fprintf(to,
+            "set xrange [0:*]\n"
+            "set yrange [0:%.9g]\nset ytics 0, %.9g textcolor rgb '#b5482a'\nset format y '%%.%df'\n"
+            "set y2range [%d:%d]\nset y2tics %d, %d textcolor rgb '#1f5fa8'\n",
+            scale->intervals * scale->loss_step, scale->loss_step, digits, scale->floor_percent,
+            scale->floor_percent + scale->intervals * scale->percent_step, scale->floor_percent,
+            scale->percent_step);
+}
+
+/* picture_loss_name -- what a point of the loss is the mean of: the steps since the point before it */
+static void picture_loss_name(char *name, size_t size, const json_t *history)
+{
+    json_int_t first = json_integer_value(json_object_get(json_array_get(history, 0), "step"));
+    json_int_t second = json_integer_value(json_object_get(json_array_get(history, 1), "step"));
+    json_int_t steps = second > first ? second - first : first;
+    if (steps > 1)
+        snprintf(name, size, "training loss, mean of %" JSON_INTEGER_FORMAT " steps", steps);
+    else
+        snprintf(name, size, "training loss of single batches");
 }
 
 /* picture_headline -- what was run and what came out, above the curves */
@@ -87,15 +179,14 @@ static void picture_headline(FILE *to, const json_t *result)
 /* picture_script -- everything gnuplot needs to know, data included */
 static int picture_script(FILE *to, const char *terminal, const char *picture, const json_t *result)
 {
-    double least_loss = 0.0;
-    double least_accuracy = 0.0;
+    char loss_name[80];
     const json_t *history = json_object_get(result, "history");
-    size_t losses = picture_points(to, "loss", history, "loss", &least_loss);
-    size_t accuracies = picture_points(to, "accuracy", history, "accuracy", &least_accuracy);
-    if (losses == 0 || accuracies == 0)
+    struct picture_extent loss = picture_points(to, "loss", history, "loss");
+    struct picture_extent accuracy = picture_points(to, "accuracy", history, "accuracy");
+    if (loss.count == 0 || accuracy.count == 0)
         return -1;
-    double floor_percent = 100.0 * least_accuracy > 82.0 ? 80.0 : 10.0 * (int)(10.0 * least_accuracy);
-    double accuracy = json_number_value(json_object_get(result, "test_accuracy"));
+    struct picture_scale scale = picture_fit(&loss, &accuracy);
+    picture_loss_name(loss_name, sizeof loss_name, history);
 
     fprintf(to, "set terminal %s\nset output ", terminal);
     picture_quoted(to, picture);
@@ -109,17 +200,17 @@ static int picture_script(FILE *to, const char *terminal, const char *picture, c
             "set xlabel 'seconds of training' textcolor rgb '#222222'\n"
             "set ylabel 'training loss (cross entropy)' textcolor rgb '#b5482a'\n"
             "set y2label 'test accuracy, %%' textcolor rgb '#1f5fa8'\n"
-            "set ytics textcolor rgb '#b5482a'\nset y2tics textcolor rgb '#1f5fa8'\n"
-            "set yrange [0:*]\nset xrange [0:*]\nset y2range [%.0f:%s]\n"
             "set key right center vertical samplen 2 spacing 1.3 textcolor rgb '#222222'\n"
-            "set label 1 '%.2f %%' at graph 0.985, second %.4f right offset 0,1.1 textcolor rgb "
-            "'#1f5fa8' "
+            "set label 1 '%.2f %%' at first %.4f, second %.4f right offset -1.5,1.1 textcolor rgb '#1f5fa8' "
             "font ',14' front\n",
-            floor_percent, floor_percent >= 80.0 ? "95" : "100", 100.0 * accuracy, 100.0 * accuracy);
-    fprintf(to, "plot $loss using 1:2 axes x1y1 with lines linewidth 1.6 linecolor rgb '#d98c73' "
-                "title 'training loss', \\\n"
-                "     $accuracy using 1:(100*$2) axes x1y2 with linespoints linewidth 2.2 pointtype 7 "
-                "pointsize 0.7 linecolor rgb '#1f5fa8' title 'test accuracy'\n");
+            100.0 * accuracy.last, accuracy.last_seconds, 100.0 * accuracy.last);
+    picture_axes(to, &scale);
+    fprintf(to,
+            "plot $loss using 1:2 axes x1y1 with lines linewidth 1.6 linecolor rgb '#d98c73' "
+            "title '%s', \\\n"
+            "     $accuracy using 1:(100*$2) axes x1y2 with linespoints linewidth 2.2 pointtype 7 "
+            "pointsize 0.7 linecolor rgb '#1f5fa8' title 'test accuracy'\n",
+            loss_name);
     return 0;
 }
 
