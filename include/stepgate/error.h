@@ -95,6 +95,12 @@ const char *stepgate_strerror(int code);
 int stepgate_error_class(int code);
 
 /*
+ * stepgate_exit_status -- what a program that ends because of a code (either sign) should exit with: 0; 75 when another try may help (a peer or device
+ * was lost, or somebody was late); 1 otherwise. Usage errors (2) are the program's own to know. Thread-safe.
+ */
+int stepgate_exit_status(int code);
+
+/*
  * stepgate_error_last -- copies the last error of this thread into *error (error->size set by the caller).
  * Returns 0, or -STEPGATE_EINVAL when error is NULL or its size is smaller than that of the first version.
  */

@@ -115,7 +115,7 @@ static int ps_announce(const struct stepgate_options *options, const struct step
     if (code >= 0)
         code = stepgate_options_get(options, "address_file", &path);
     if (code < 0)
-        return ps_fail(exit_status_of(code), code);
+        return ps_fail(stepgate_exit_status(code), code);
     int os_errno = path[0] != '\0' ? ps_write_address(path, address) : 0;
     if (os_errno != 0) {
         fprintf(stderr,
@@ -135,7 +135,7 @@ static int ps_serve(const struct stepgate_options *options)
     int code = stepgate_server_new(options, &server);
 
     if (code < 0)
-        return ps_fail(code == -STEPGATE_EINVAL ? EXIT_STATUS_USAGE : exit_status_of(code), code);
+        return ps_fail(code == -STEPGATE_EINVAL ? EXIT_STATUS_USAGE : stepgate_exit_status(code), code);
     /* Partner: the load in ps_handle. */
     atomic_store_explicit(&ps_server, server, memory_order_release);
     int status = ps_announce(options, server);
@@ -143,7 +143,7 @@ static int ps_serve(const struct stepgate_options *options)
     if (status == EXIT_STATUS_OK && ps_signal == 0) {
         code = stepgate_server_run(server);
         if (code < 0)
-            status = ps_fail(exit_status_of(code), code);
+            status = ps_fail(stepgate_exit_status(code), code);
     }
     /* Partner: the load in ps_handle, which runs in this thread only (the others are the server's and end with it). */
     atomic_store_explicit(&ps_server, NULL, memory_order_release);
@@ -196,7 +196,7 @@ int main(int argc, char **argv)
         }
     int code = stepgate_options_new(&options);
     if (code < 0)
-        return ps_fail(exit_status_of(code), code);
+        return ps_fail(stepgate_exit_status(code), code);
     ps_install();
     int status = ps_read(options, argc, argv);
     if (status == EXIT_STATUS_OK)

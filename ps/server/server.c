@@ -159,6 +159,16 @@ static int server_open(struct stepgate_server *server, const struct stepgate_tra
     return waiter_add_fd(server->waiter, transport->queue_fd(server->queues[f]));
 }
 
+/* server_alone -- only shm, at an address that is there for other hosts: said now, since all they would see is a ps that never comes. */
+static void server_alone(const struct stepgate_server *server, const char *why)
+{
+    if (hosts_is_loopback(server->listen))
+        return;
+    log_line(&server->knobs.log, LOG_WARN,
+             "transport auto is shm alone here, since %s: workers on other hosts cannot reach this ps at %s",
+             why, server->listen);
+}
+
 /* server_open_all -- as the knob `transport` says. Verbs that was asked for is never replaced. */
 static int server_open_all(struct stepgate_server *server)
 {
@@ -173,12 +183,18 @@ static int server_open_all(struct stepgate_server *server)
     if (closed && choice == KNOB_TRANSPORT_VERBS)
         return error_set(STEPGATE_EINVAL, 0, "give --secret-file (stepgate-run makes one), or --insecure",
                          "without a secret a ps does not listen on a network");
-    if (closed)
+    if (closed) {
+        server_alone(server, "there is no secret (--secret-file)");
         return 0;
+    }
     int status = server_open(server, verbs_transport());
     if (choice == KNOB_TRANSPORT_AUTO &&
-        (status == -STEPGATE_ENODEVICE || status == -STEPGATE_EADDRESS || status == -STEPGATE_EUNREACHABLE))
+        (status == -STEPGATE_ENODEVICE || status == -STEPGATE_EADDRESS || status == -STEPGATE_EUNREACHABLE)) {
+        struct stepgate_error error;
+        error_save(&error);
+        server_alone(server, error.text);
         return 0; /* shm is what this machine has */
+    }
     return status;
 }
 

@@ -8,8 +8,8 @@
 #include "transport/base/error.h"
 #include "transport/base/knob.h"
 
-/* exit_status_of -- the status for a code. */
-int exit_status_of(int code)
+/* stepgate_exit_status -- the status for a code. */
+int stepgate_exit_status(int code)
 {
     int positive = code < 0 ? -code : code;
 

@@ -14,9 +14,6 @@ enum exit_status {
     EXIT_STATUS_TERMINATED = 143 /* SIGTERM */
 };
 
-/* exit_status_of -- the status for a code of the library (either sign). */
-int exit_status_of(int code);
-
 /* exit_status_unknown -- the line for an argument that a program does not know; names the nearest flag of the knob table. */
 void exit_status_unknown(const char *argument, char *out, size_t bytes);
 

@@ -174,6 +174,17 @@ int hosts_parse_names(const char *what, const char *text, struct hosts *out)
     return hosts_take_list(what, text, true, out);
 }
 
+/* hosts_is_loopback -- by its text alone. */
+bool hosts_is_loopback(const char *address)
+{
+    static const char *const own[] = {"127.", "localhost:", "[::1]"};
+
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        if (strncmp(address, own[i], strlen(own[i])) == 0)
+            return true;
+    return false;
+}
+
 /* hosts_clear -- frees the entries. */
 void hosts_clear(struct hosts *hosts)
 {

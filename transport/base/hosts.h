@@ -39,6 +39,9 @@ int hosts_parse(const char *what, const char *text, struct hosts *out);
 /* hosts_parse_names -- the same for hosts that nobody connects to: an entry without port has port 0. */
 int hosts_parse_names(const char *what, const char *text, struct hosts *out);
 
+/* hosts_is_loopback -- an address that means the host it is used on: 127.x.x.x, localhost, ::1. */
+bool hosts_is_loopback(const char *address);
+
 /* hosts_clear -- frees the entries. */
 void hosts_clear(struct hosts *hosts);
 

@@ -109,6 +109,22 @@ delete_fabric:
     return status;
 }
 
+/* job_alone -- only shm, though a ps may be on another host: said now, since all else would look like a ps that never comes. Returns 0. */
+static int job_alone(struct stepgate_job *job, const struct hosts *ps)
+{
+    struct stepgate_error error;
+
+    error_save(&error);
+    for (size_t s = 0; s < ps->count; s++)
+        if (!hosts_is_loopback(ps->entries[s].address)) {
+            log_line(&job->knobs.log, LOG_WARN,
+                     "transport auto is shm alone here, since %s: a ps on another host cannot be reached",
+                     error.text);
+            break;
+        }
+    return 0;
+}
+
 /* job_open_routes -- as the knob `transport` says. Verbs that was asked for is never replaced. */
 static int job_open_routes(struct stepgate_job *job, const struct hosts *ps)
 {
@@ -121,7 +137,7 @@ static int job_open_routes(struct stepgate_job *job, const struct hosts *ps)
         status = job_open_route(job, verbs_transport(), ps);
         if (choice == KNOB_TRANSPORT_AUTO && (status == -STEPGATE_ENODEVICE || status == -STEPGATE_EADDRESS ||
                                               status == -STEPGATE_EUNREACHABLE))
-            status = 0; /* a machine without a device: shm is what there is, and session_transport says so */
+            status = job_alone(job, ps); /* a machine without a device: shm is what there is */
     }
     return status;
 }

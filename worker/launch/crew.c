@@ -112,7 +112,7 @@ static void crew_fail(struct crew *crew, int code, uint64_t now)
     exit_status_line(code, line, sizeof(line));
     crew_say(crew, line);
     if (crew->own == EXIT_STATUS_OK)
-        crew->own = exit_status_of(code);
+        crew->own = stepgate_exit_status(code);
     crew_end_soon(crew, now, 0);
 }
 

@@ -148,7 +148,7 @@ static int run_listen(const struct knobs *knobs, unsigned servers, struct hosts_
     if (text == host && knob_int(knobs, "transport") == KNOB_TRANSPORT_VERBS)
         code = interface_find(verbs_transport(), knob_text(knobs, "device"), host, sizeof(host));
     if (code < 0)
-        return run_fail(exit_status_of(code), code);
+        return run_fail(stepgate_exit_status(code), code);
     code = hosts_parse_listen("listen", text, out);
     if (code < 0)
         return run_fail(EXIT_STATUS_USAGE, code);
@@ -183,7 +183,7 @@ static int run_start(const struct knobs *knobs, unsigned servers, char **program
     if (!knob_given(knobs, "secret_file")) {
         int code = secret_new(&plan.secret);
         if (code < 0)
-            return run_fail(exit_status_of(code), code);
+            return run_fail(stepgate_exit_status(code), code);
     }
     status = crew_run(&plan);
     if (plan.secret >= 0)
@@ -238,7 +238,7 @@ int main(int argc, char **argv)
     if (code >= 0)
         code = stepgate_options_new(&options);
     int status =
-        code < 0 ? run_fail(exit_status_of(code), code) : run_read(flags, options, end, argv, argv + end + 1);
+        code < 0 ? run_fail(stepgate_exit_status(code), code) : run_read(flags, options, end, argv, argv + end + 1);
     stepgate_options_delete(&options);
     stepgate_options_delete(&flags);
     return status;

@@ -22,6 +22,7 @@ struct session_shard {
     char address[STEPGATE_ADDRESS_BYTES];
     unsigned route; /* index into routes of the control link; the lanes use the same */
     bool welcome, left, leave_sent;
+    char why[160]; /* what the last attempt to connect met with */
     struct session_connection control;
     struct session_connection *push, *pull; /* [lanes], from WELCOME on */
 };

@@ -118,12 +118,17 @@ static const char *session_device(const struct link *link)
 /* session_lost -- words that a shard is gone; `why` is the link's error. */
 static void session_lost(struct session_shard *shard, const struct link *link)
 {
+    const struct session *session = shard->session;
+    uint64_t step = session->model_count > 0 ? session->models[0]->step : UINT64_MAX;
     struct stepgate_error why = link->error;
+    char when[40] = "";
 
+    if (step != UINT64_MAX)
+        snprintf(when, sizeof(when), " in step %llu", (unsigned long long)step);
     error_set(STEPGATE_ELOST, 0, "look at that ps's output and host, then start the job again",
-              "ps %u (%s) is lost: %s", shard->number, shard->address, why.text);
+              "ps %u (%s) is lost%s: %s", shard->number, shard->address, when, why.text);
     error_peer(STEPGATE_ROLE_PS, (int)shard->number, shard->address, session_device(link));
-    error_step(shard->session->model_count > 0 ? shard->session->models[0]->step : UINT64_MAX, why.waited_ms);
+    error_step(step, why.waited_ms);
 }
 
 /* session_is_transient -- may another attempt to connect end better? */
@@ -147,6 +152,7 @@ static void session_down(struct session *session, struct session_shard *shard,
         if (backoff > SESSION_RETRY_MS_MAX)
             backoff = SESSION_RETRY_MS_MAX;
         backoff = backoff / 2 + (int64_t)random_below(&session->random, (uint64_t)backoff);
+        snprintf(shard->why, sizeof(shard->why), "%.*s", (int)sizeof(shard->why) - 1, why.text);
         connection->attempts++;
         connection->retry_at = now + (uint64_t)backoff * CLOCK_MS;
         if (control && session->route_count > 1)
@@ -314,8 +320,9 @@ static uint32_t session_missing(const struct session *session, char *text, size_
             up++;
             continue;
         }
-        int n = snprintf(text + used, size - used, "%sps %u (%s)", used > 0 ? ", " : "", s,
-                         session->shards[s].address);
+        const struct session_shard *shard = &session->shards[s];
+        int n = snprintf(text + used, size - used, "%sps %u (%s)%s%s", used > 0 ? ", " : "", s,
+                         shard->address, shard->why[0] != 0 ? ": " : "", shard->why);
         if (n > 0 && (size_t)n < size - used)
             used += (size_t)n;
     }
@@ -325,7 +332,7 @@ static uint32_t session_missing(const struct session *session, char *text, size_
 /* session_watch_join -- reports who is missing, and gives up at the deadline. */
 static void session_watch_join(struct session *session, uint64_t now)
 {
-    char missing[256];
+    char missing[400];
 
     if (session->joined || session->failed)
         return;

@@ -22,18 +22,9 @@ struct exchange_stepgate {
 /* exchange_status -- the exit status that a code of the library asks for */
 static int exchange_status(int code)
 {
-    switch (-code) {
-    case STEPGATE_EINTR: return interrupt_signal() != 0 ? 128 + interrupt_signal() : FAULT_TERMINATED;
-    case STEPGATE_ETIMEOUT:
-    case STEPGATE_EPEER:
-    case STEPGATE_EREFUSED:
-    case STEPGATE_EUNREACHABLE:
-    case STEPGATE_EDEVICE:
-    case STEPGATE_EJOIN:
-    case STEPGATE_ELOST:
-    case STEPGATE_ESTEPTIME: return FAULT_REQUEUE;
-    default: return FAULT_PERMANENT;
-    }
+    if (code == -STEPGATE_EINTR)
+        return interrupt_signal() != 0 ? 128 + interrupt_signal() : FAULT_TERMINATED;
+    return stepgate_exit_status(code);
 }
 
 /* exchange_fault -- hand on the library's last error: text and remedy in one line */

@@ -85,7 +85,7 @@ static double picture_step(double most, int intervals)
 {
     static const double steps[] = {1.0, 2.0, 5.0};
     if (!(most > 0.0))
-        return 1.0 / intervals;
+        return 0.1;
     double power = pow(10.0, floor(log10(most / intervals)));
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
         if (steps[i] * power * intervals >= most)
@@ -196,11 +196,11 @@ static int picture_script(FILE *to, const char *terminal, const char *picture, c
             "set border 11 linecolor rgb '#999999'\n"
             "set grid ytics xtics linecolor rgb '#e4e4e4' linewidth 1 linetype 1\n"
             "set tics nomirror textcolor rgb '#444444'\n"
-            "set lmargin 10\nset rmargin 11\nset tmargin 4.5\nset bmargin 4\n"
+            "set lmargin 10\nset rmargin 11\nset tmargin 4.5\nset bmargin 5.5\n"
             "set xlabel 'seconds of training' textcolor rgb '#222222'\n"
             "set ylabel 'training loss (cross entropy)' textcolor rgb '#b5482a'\n"
             "set y2label 'test accuracy, %%' textcolor rgb '#1f5fa8'\n"
-            "set key right center vertical samplen 2 spacing 1.3 textcolor rgb '#222222'\n"
+            "set key bmargin center horizontal samplen 2 width -6 textcolor rgb '#222222'\n"
             "set label 1 '%.2f %%' at first %.4f, second %.4f right offset -1.5,1.1 textcolor rgb '#1f5fa8' "
             "font ',14' front\n",
             100.0 * accuracy.last, accuracy.last_seconds, 100.0 * accuracy.last);

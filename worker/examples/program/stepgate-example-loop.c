@@ -7,6 +7,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "stepgate/stepgate.h"
 
@@ -66,6 +67,12 @@ int main(int argc, char **argv)
     int rc;
     if ((rc = stepgate_options_new(&options)) == 0 && (rc = stepgate_options_from_env(options)) == 0)
         rc = stepgate_options_from_args(options, &argc, argv);
+    if (rc == 0 && argc == 2 && strcmp(argv[1], "--help") == 0) {
+        puts("usage: stepgate-run --ps S --workers N -- stepgate-example-loop\n\n"
+             "Fits a line, to show a trainer's loop. stepgate-run --help lists the flags.");
+        stepgate_options_delete(&options);
+        return 0;
+    }
     if (rc == 0 && argc > 1) { /* what is left is for the program itself, and this one has no flags */
         fprintf(stderr, "stepgate-example-loop: unknown argument %s: stepgate-run --help lists the flags\n",
                 argv[1]);
@@ -85,6 +92,6 @@ int main(int argc, char **argv)
     stepgate_job_delete(&job);
     stepgate_options_delete(&options);
     if (rc < 0)
-        return rc == -STEPGATE_EINVAL ? 2 : 1;
+        return rc == -STEPGATE_EINVAL ? 2 : stepgate_exit_status(rc);
     return fabsf(w[0] - 3.0F) > 0.01F || fabsf(w[1] + 2.0F) > 0.01F || fabsf(w[2] - 1.0F) > 0.01F;
 }

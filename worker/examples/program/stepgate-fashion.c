@@ -15,8 +15,10 @@ static int fashion_report(const struct settings *settings, const struct result *
 {
     if (settings->json != NULL && result_write(settings->json, result, settings, fault) < 0)
         return -1;
-    printf("test accuracy %.4f, loss %.4f, %.1f s, %.0f images/s, parameters %s\n", result->test_accuracy,
-           result->final_loss, result->seconds, result->images_per_second, result->params_sha256);
+    printf(
+        "test accuracy %.4f, test loss %.4f, training loss %.4f, %.1f s, %.0f images/s, params_sha256 %s\n",
+        result->test_accuracy, result->test_loss, result->final_loss, result->seconds,
+        result->images_per_second, result->params_sha256);
     return 0;
 }
 

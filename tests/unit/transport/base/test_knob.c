@@ -258,10 +258,10 @@ static void exit_statuses_tell_what_is_worth_another_try(void **state)
     static const int never[] = {STEPGATE_EINVAL, STEPGATE_EAUTH,     STEPGATE_EVERSION,  STEPGATE_EWRONGJOB,
                                 STEPGATE_EBUSY,  STEPGATE_ENODEVICE, STEPGATE_EMISMATCH, STEPGATE_ERANK};
     for (size_t i = 0; i < sizeof(again) / sizeof(again[0]); i++)
-        assert_int_equal(exit_status_of(-again[i]), 75);
+        assert_int_equal(stepgate_exit_status(-again[i]), 75);
     for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
-        assert_int_equal(exit_status_of(-never[i]), 1);
-    assert_int_equal(exit_status_of(0), 0);
+        assert_int_equal(stepgate_exit_status(-never[i]), 1);
+    assert_int_equal(stepgate_exit_status(0), 0);
 }
 
 static void the_line_of_an_error_has_its_remedy_and_only_its_own(void **state)
