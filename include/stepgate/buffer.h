@@ -6,7 +6,11 @@
  * step; it may be written from pull(v) (or once _is_idle says so) until push(v). Parameter: over shm the ps's memory, mapped read-only, two
  * addresses that alternate, valid from pull to the next begin: ask again after each pull; over verbs one stable address.
  * A variable that is cut across several ps has one stable buffer of its own and one copy each way over shm.
- * Caller's buffers: over shm exactly one copy each way; over verbs none, the NIC reads and writes them.
+ *
+ * Caller's buffers, attached: over shm exactly one copy each way; over verbs none, the NIC reads and writes them. stepgate_buffer_gradient and
+ * _parameter give the attached address. A gradient may be written at the same times as the library's. A parameter buffer is
+ * written from the first pull(v) of a step until that has succeeded: what the caller changes in it stays until the next step's, and is never
+ * pushed. Any alignment will do.
  */
 #ifndef STEPGATE_BUFFER_H
 #define STEPGATE_BUFFER_H
@@ -24,7 +28,7 @@ extern "C" {
 
 enum stepgate_use { STEPGATE_USE_GRADIENT = 1, STEPGATE_USE_PARAMETER = 2 };
 
-/* stepgate_buffer_gradient -- where to put the gradient of a variable. Errors: EINVAL, ESTATE (before commit). */
+/* stepgate_buffer_gradient -- where to put the gradient of a variable (f32, row-major). Errors: EINVAL, ESTATE (before commit). */
 int stepgate_buffer_gradient(struct stepgate_model *model, int id, void **pointer);
 /* stepgate_buffer_parameter -- where the variable's value of the last pull is. Errors: EINVAL, ESTATE (not pulled yet). */
 int stepgate_buffer_parameter(struct stepgate_model *model, int id, const void **pointer);

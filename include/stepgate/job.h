@@ -55,7 +55,7 @@ int stepgate_job_leave(struct stepgate_job *job, int ms);
 int stepgate_job_error(const struct stepgate_job *job, struct stepgate_error *error);
 
 struct stepgate_job_stats {
-    size_t size;
+    size_t size;           /* set by the caller: sizeof(struct stepgate_job_stats) */
     uint64_t steps;        /* steps begun, over all models */
     uint64_t bytes_pushed; /* gradient bytes handed to the transport or copied into slots */
     uint64_t bytes_pulled; /* parameter bytes moved to this process; 0 where they are mapped */

@@ -31,15 +31,21 @@ int stepgate_model_new(struct stepgate_job *job, const char *name, struct stepga
 void stepgate_model_delete(struct stepgate_model **model);
 
 /*
- * stepgate_model_variable -- declares a variable; *id gets its number. rank 0 is a scalar; every dim > 0, their product < 2^40.
+ * stepgate_model_variable -- declares a variable; *id gets its number. rank 0 is a scalar (dims may be NULL); every dim > 0, their
+ * product < 2^40. Arenas are row-major, little-endian.
  * Errors: EINVAL, EALREADY (name taken), ESTATE (after commit).
  */
 int stepgate_model_variable(struct stepgate_model *model, const char *name, int kind, int dtype, int rank,
                             const uint64_t *dims, int *id);
 /*
- * stepgate_model_set -- before commit. Keys: "optimizer" = "sgd" | "momentum"; "learning_rate" = a number; "momentum" = a number;
- * "learning_rate_end" = a number and "learning_rate_steps" = n: the rate falls linearly from learning_rate to learning_rate_end
- * over n steps and stays there (n = 0, the default: constant). Formulas (TensorFlow 1.x kernels), in f32:
+ * stepgate_model_set -- before commit; the text of a number as strtod reads it. Keys, with what holds without them:
+ *   "optimizer"            "sgd" | "momentum"   (sgd)
+ *   "learning_rate"        a number             (0.01)
+ *   "momentum"             a number             (0.9)
+ *   "learning_rate_end"    a number             (0)
+ *   "learning_rate_steps"  n                    (0: the rate is constant): it falls linearly from learning_rate to learning_rate_end over n
+ *                                               steps and stays there. Computed in double, rounded to f32 once per step
+ * Formulas (TensorFlow 1.x kernels), in f32:
  *   sgd:      var -= lr * g          momentum: accum = momentum * accum + g; var -= lr * accum
  * with g = the mean of the step's contributions. Errors: ENOENT, EINVAL, ESTATE.
  */
@@ -49,7 +55,7 @@ int stepgate_model_set(struct stepgate_model *model, const char *key, const char
 int stepgate_model_initialize(struct stepgate_model *model, int id, const void *data, uint64_t bytes);
 
 struct stepgate_model_info {
-    size_t size;
+    size_t size;          /* set by the caller: sizeof(struct stepgate_model_info) */
     uint64_t step;        /* the model's step */
     uint64_t bytes;       /* of all variables */
     int restored;         /* 1: a checkpoint won over the initial values */
@@ -67,7 +73,7 @@ int stepgate_model_commit(struct stepgate_model *model, int ms, struct stepgate_
 int stepgate_model_count(const struct stepgate_model *model);
 
 struct stepgate_variable_info {
-    size_t size;
+    size_t size;      /* set by the caller: sizeof(struct stepgate_variable_info) */
     const char *name; /* valid as long as the model */
     int kind, dtype, rank;
     uint64_t dims[STEPGATE_RANK_MAX];

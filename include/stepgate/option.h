@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * OPTION -- the knobs of a job. Every knob stands in one table with its name, environment variable, flag, unit, default and help.
+ * A worker needs ps_hosts, workers (or worker_hosts) and task_index; a ps workers and listen, or ps_hosts and task_index. All knobs
+ * are those that `stepgate-run --help` and `stepgate-ps --help` list, and stepgate_options_list tells; `-` and `_` are the same.
  * Not thread-safe: one thread at a time per options object; a join or server copies what it needs.
  */
 #ifndef STEPGATE_OPTION_H

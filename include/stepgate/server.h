@@ -26,7 +26,7 @@ void stepgate_server_stop(struct stepgate_server *server);
 int stepgate_server_address(const struct stepgate_server *server, char *text, size_t bytes);
 
 struct stepgate_server_stats {
-    size_t size;
+    size_t size;             /* set by the caller: sizeof(struct stepgate_server_stats) */
     uint64_t steps;          /* steps applied, over all models */
     uint64_t bytes_promised; /* memory that the formula gives; 0 before a model is there */
     uint64_t bytes_registered;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * STEP -- one training step: begin, pull what forward needs, compute, push what backward gives, finish.
+ *
+ * Every variable must be pushed or declared absent before finish; pulling is as one needs it, and a step may be finished without. The last step
+ * may be left open: begin, pull the final parameters, leave the job.
  */
 #ifndef STEPGATE_STEP_H
 #define STEPGATE_STEP_H
@@ -25,7 +28,7 @@ enum stepgate_verdict {
 };
 
 struct stepgate_step_info {
-    size_t size;
+    size_t size;           /* set by the caller: sizeof(struct stepgate_step_info) */
     uint64_t step;         /* the step to compute now; its parameters are those after `step` updates */
     int rewound;           /* 1: lower than the last one; derive batch and random state from `step` */
     int verdict;           /* enum stepgate_verdict */

@@ -167,7 +167,8 @@ int stepgate_model_commit(struct stepgate_model *model, int ms, struct stepgate_
     if (status != 0)
         return status;
     if (info != NULL && info->size < sizeof(*info))
-        return error_set(STEPGATE_EINVAL, 0, "set info.size", "info is smaller than this version's");
+        return error_set(STEPGATE_EINVAL, 0, "set info.size = sizeof(info)",
+                         "info.size is smaller than this version's");
     struct model_commit commit = {.model = model->session};
     status = wait_until(model->job, ms, knob_time_ms(&model->job->knobs, "join_timeout"),
                         ms < 0 ? STEPGATE_EJOIN : STEPGATE_ETIMEOUT, "commit", model_commit_attempt, &commit);
@@ -195,8 +196,8 @@ int stepgate_model_describe(const struct stepgate_model *model, int id, struct s
     int status = model_check(model, id);
 
     if (status == 0 && (info == NULL || info->size < sizeof(*info) || id < 0))
-        status =
-            error_set(STEPGATE_EINVAL, 0, "set info.size", "info is NULL or smaller than this version's");
+        status = error_set(STEPGATE_EINVAL, 0, "set info.size = sizeof(info)",
+                           "info is NULL, or info.size smaller than this version's");
     if (status != 0)
         return status;
     const struct model_variable *v = &session_model_declared(model->session)->variables[id];

@@ -36,7 +36,8 @@ int stepgate_step_begin(struct stepgate_model *model, int ms, struct stepgate_st
     if (status == 0)
         status = step_need_committed(model);
     if (status == 0 && info != NULL && info->size < sizeof(*info))
-        status = error_set(STEPGATE_EINVAL, 0, "set info.size", "info is smaller than this version's");
+        status = error_set(STEPGATE_EINVAL, 0, "set info.size = sizeof(info)",
+                           "info.size is smaller than this version's");
     if (status != 0)
         return status;
     struct step_begin begin = {.model = model->session};

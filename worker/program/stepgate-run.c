@@ -237,8 +237,8 @@ int main(int argc, char **argv)
     int code = stepgate_options_new(&flags);
     if (code >= 0)
         code = stepgate_options_new(&options);
-    int status =
-        code < 0 ? run_fail(stepgate_exit_status(code), code) : run_read(flags, options, end, argv, argv + end + 1);
+    int status = code < 0 ? run_fail(stepgate_exit_status(code), code)
+                          : run_read(flags, options, end, argv, argv + end + 1);
     stepgate_options_delete(&options);
     stepgate_options_delete(&flags);
     return status;
