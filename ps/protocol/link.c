@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ps/protocol/link.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -181,6 +182,20 @@ static int link_connected(struct link *link, const struct stepgate_event *event,
     return link_prove(link, now);
 }
 
+/* link_refused_lost -- the job behind the address has failed, for want of somebody. */
+static void link_refused_lost(const struct stepgate_event *event)
+{
+    static const char *const roles[] = {"somebody", "worker", "ps"};
+    char whom[32] = "somebody";
+    struct hello theirs;
+
+    if (hello_unpack(event->data, event->length, &theirs) == 0 && theirs.lane >= STEPGATE_ROLE_WORKER &&
+        theirs.lane <= STEPGATE_ROLE_PS)
+        snprintf(whom, sizeof(whom), "%s %u", roles[theirs.lane], theirs.rank);
+    error_set(STEPGATE_ELOST, 0, "look at its output and host, then start the job again",
+              "refused: the job has failed: %s is lost", whom);
+}
+
 /* link_disconnected -- why: a refusal's reason is worth more than the transport's status. */
 static void link_disconnected(struct link *link, const struct stepgate_event *event)
 {
@@ -189,7 +204,12 @@ static void link_disconnected(struct link *link, const struct stepgate_event *ev
 
     switch (reason) {
     case 0:
-        if (event->status == -STEPGATE_EPEER || event->status == 0)
+        if ((event->status == -STEPGATE_EPEER || event->status == 0) && link->stopped_ms > 0)
+            error_set(
+                STEPGATE_EPEER, 0, "",
+                "the connection was closed by the other side; this process had been stopped for %llu ms",
+                (unsigned long long)link->stopped_ms);
+        else if (event->status == -STEPGATE_EPEER || event->status == 0)
             error_set(STEPGATE_EPEER, 0, "", "the connection was closed by the other side");
         else
             error_set(-event->status, 0, event->remedy != NULL ? event->remedy : "", "%s",
@@ -205,7 +225,10 @@ static void link_disconnected(struct link *link, const struct stepgate_event *ev
                   "refused: the peer speaks another protocol version than %d", HELLO_VERSION);
         break;
     case STEPGATE_ERANK:
-        error_set(reason, 0, "give every worker its own task_index, below the number of workers",
+        error_set(reason, 0,
+                  link->mine.role == STEPGATE_ROLE_PS
+                      ? "give every ps its own task_index, its place in ps_hosts"
+                      : "give every worker its own task_index, below the number of workers",
                   "refused: rank %u is taken or out of range", link->mine.rank);
         break;
     case STEPGATE_EMISMATCH:
@@ -213,6 +236,7 @@ static void link_disconnected(struct link *link, const struct stepgate_event *ev
                   "refused: the peer counts other workers or ps than %u and %u", link->mine.workers,
                   link->mine.shards);
         break;
+    case STEPGATE_ELOST: link_refused_lost(event); break;
     default: error_set(reason, 0, "", "refused: %s", stepgate_strerror(reason));
     }
     link_fail(link);
@@ -303,9 +327,25 @@ int link_event(struct link *link, const struct stepgate_event *event, uint64_t n
     }
 }
 
+/*
+ * link_forgive -- a process that runs looks at its links several times within liveness. One that has not was stopped, and has not heard
+ * what came meanwhile: the peer is given that time again. If the peer has given this process up, its end of the connection says so.
+ */
+static void link_forgive(struct link *link, uint64_t now)
+{
+    uint64_t gap = link->last_looked != 0 && now > link->last_looked ? now - link->last_looked : 0;
+
+    link->last_looked = now;
+    if (link->state != LINK_UP || link->liveness_ns == 0 || gap <= link->liveness_ns / 2)
+        return;
+    link->stopped_ms = gap / CLOCK_MS;
+    link->last_heard = link->last_heard + gap < now ? link->last_heard + gap : now;
+}
+
 /* link_progress -- outbox, heartbeats, liveness. */
 int link_progress(struct link *link, uint64_t now)
 {
+    link_forgive(link, now);
     if (link->state == LINK_PROVING && now > link->last_heard && now - link->last_heard > LINK_PROOF_NS) {
         error_set(STEPGATE_EUNREACHABLE, 0, "", "the peer did not prove itself within %d s", 10);
         link_fail(link);

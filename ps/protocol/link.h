@@ -43,6 +43,9 @@ struct link {
     const struct proof_secret *secret;
     uint64_t liveness_ns; /* 0: no heartbeats are sent or expected */
     uint64_t last_sent, last_heard;
+    uint64_t
+        last_looked; /* by link_progress; a long gap means that this process was stopped, and says nothing of the peer */
+    uint64_t stopped_ms; /* the last such gap; 0: none */
     struct stepgate_error error;
     struct message message;
     /* outbox: packed messages, length (u16) before each */

@@ -276,6 +276,7 @@ static int server_make_shard(struct stepgate_server *server, uint64_t incarnatio
                                   .liveness_ms = knob_time_ms(knobs, "liveness"),
                                   .close_timeout_ms = knob_time_ms(knobs, "close_timeout"),
                                   .stall_report_ms = knob_time_ms(knobs, "stall_report"),
+                                  .step_timeout_ms = knob_time_ms(knobs, "step_timeout"),
                                   .memory_available = server_memory_available,
                                   .log = knobs->log};
 

@@ -159,34 +159,75 @@ static void shard_pass(struct shard_model *model, uint64_t now)
     model->step_since = now;
     model->report_at = clock_after(
         now, model->shard->config.stall_report_ms > 0 ? model->shard->config.stall_report_ms : -1);
+    model->late_at = CLOCK_NEVER;
     leader_send(model->shard, &applied, now);
+}
+
+/* shard_waited_for -- words the workers whose contribution to the step is missing, if others have contributed; *first is the lowest. */
+static bool shard_waited_for(const struct shard_model *model, char *names, size_t size, uint32_t *first)
+{
+    bool some = false;
+    size_t used = 0;
+
+    names[0] = 0;
+    for (uint32_t w = 0; w < model->board.workers; w++) {
+        if (model->shares[w].seal[model->step & 1].next == model->step + 1) {
+            some = true;
+            continue;
+        }
+        if (used == 0)
+            *first = w;
+        int n = snprintf(names + used, size - used, "%s%u", used > 0 ? ", " : "", w);
+        if (n > 0 && (size_t)n < size - used)
+            used += (size_t)n;
+    }
+    return some && used > 0;
 }
 
 /* shard_report -- peers are alive but slow: one line says who is waited for. */
 static void shard_report(struct shard_model *model, uint64_t now)
 {
     char names[256];
-    size_t used = 0;
+    uint32_t first = 0;
 
     model->report_at = CLOCK_NEVER;
-    if (model->phase != PHASE_RUNNING)
-        return;
-    names[0] = 0;
-    bool some = false;
-    for (uint32_t w = 0; w < model->board.workers; w++) {
-        if (model->shares[w].seal[model->step & 1].next == model->step + 1) {
-            some = true;
-            continue;
-        }
-        int n = snprintf(names + used, sizeof(names) - used, "%s%u", used > 0 ? ", " : "", w);
-        if (n > 0 && (size_t)n < sizeof(names) - used)
-            used += (size_t)n;
-    }
-    if (some && used > 0)
+    if (model->phase == PHASE_RUNNING && shard_waited_for(model, names, sizeof(names), &first))
         log_line(&model->shard->config.log, LOG_WARN,
                  "model %s, step %llu: after %llu ms still waiting for worker %s", model->model->name,
                  (unsigned long long)model->step, (unsigned long long)((now - model->step_since) / CLOCK_MS),
                  names);
+}
+
+/* shard_late -- the step has lasted longer than anybody wants to wait: policy fail. */
+static void shard_late(struct shard_model *model, uint64_t now)
+{
+    struct shard *shard = model->shard;
+    char names[256];
+    uint32_t first = 0;
+
+    model->late_at = CLOCK_NEVER;
+    if (shard->config.number != 0 || model->phase != PHASE_RUNNING ||
+        !shard_waited_for(model, names, sizeof(names), &first))
+        return;
+    error_set(STEPGATE_ESTEPTIME, 0, "look at what it does; step_timeout sets how long a step may take",
+              "step %llu of model %s is not complete after %lld ms: waiting for worker %s",
+              (unsigned long long)model->step, model->model->name, (long long)shard->config.step_timeout_ms,
+              names);
+    error_peer(STEPGATE_ROLE_WORKER, (int)first, "", "");
+    error_step(model->step, shard->config.step_timeout_ms);
+    shard_abort(shard, now);
+}
+
+/* shard_watch_late -- the time runs from the first contribution to a step: before it nobody waits for anybody. */
+static void shard_watch_late(struct shard_model *model, uint64_t now)
+{
+    char names[256];
+    uint32_t first = 0;
+
+    if (model->late_at == CLOCK_NEVER && model->shard->config.step_timeout_ms > 0 &&
+        model->shard->config.number == 0 && model->phase == PHASE_RUNNING &&
+        shard_waited_for(model, names, sizeof(names), &first))
+        model->late_at = clock_after(now, model->shard->config.step_timeout_ms);
 }
 
 /* shard_departed -- somebody pushed to a step to which a worker that left gave nothing: policy fail. */
@@ -215,6 +256,29 @@ static bool shard_departed(struct shard_model *model, uint64_t now)
     return true;
 }
 
+/* shard_gate_declared -- a model that is not placed waits for every worker: one that has left will not come. */
+void shard_gate_declared(struct shard_model *model, uint64_t now)
+{
+    struct shard *shard = model->shard;
+    bool awaited = false;
+    uint32_t gone = UINT32_MAX;
+
+    if (shard->config.number != 0)
+        return;
+    for (uint32_t w = 0; w < shard->config.workers; w++) {
+        awaited = awaited || (model->shares[w].checked && !shard->members[w].left);
+        if (shard->members[w].left && !model->shares[w].checked && gone == UINT32_MAX)
+            gone = w;
+    }
+    if (!awaited || gone == UINT32_MAX)
+        return;
+    error_set(STEPGATE_ELOST, 0, "let every worker declare the same models",
+              "worker %u left the job before model %u was committed, which others wait for", gone,
+              model->number);
+    error_peer(STEPGATE_ROLE_WORKER, (int)gone, "", "");
+    shard_abort(shard, now);
+}
+
 /* shard_gate -- moves a placed model on. */
 void shard_gate(struct shard_model *model, uint64_t now)
 {
@@ -232,12 +296,18 @@ void shard_gate(struct shard_model *model, uint64_t now)
     }
     if (now >= model->report_at)
         shard_report(model, now);
+    if (now >= model->late_at)
+        shard_late(model, now);
     if (!model->look || model->complete_sent ||
         (model->shard->config.number != 0 && !model->shard->leader_up))
         return; /* workers may be faster than this shard's way to the leader */
     model->look = false;
-    if (shard_departed(model, now) || !shard_is_complete(model))
+    if (shard_departed(model, now))
         return;
+    if (!shard_is_complete(model)) {
+        shard_watch_late(model, now);
+        return;
+    }
     model->complete_sent = true;
     const struct message complete = {.kind = MESSAGE_COMPLETE,
                                      .model = model->number,

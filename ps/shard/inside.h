@@ -64,6 +64,7 @@ struct shard_model {
     uint64_t step;       /* awaited now; parameters of this step are there */
     uint64_t step_since; /* when it began */
     uint64_t report_at;
+    uint64_t late_at; /* when a step that some have contributed to has lasted too long */
 };
 
 /* What the leader knows of a model. */
@@ -98,6 +99,7 @@ struct shard {
     bool finished;
     uint64_t end_deadline;
     bool failed;
+    bool lingers; /* somebody may still come: it is told, until end_deadline */
     struct stepgate_error failure;
     struct shard_stats stats;
 };
@@ -123,6 +125,7 @@ void shard_place_retry(struct shard_model *model, uint64_t now);
 /* gate: arrivals, seals, complete, commit, applied */
 void shard_seal(struct shard *shard, uint32_t rank, const struct message *message, uint64_t now);
 void shard_gate(struct shard_model *model, uint64_t now);
+void shard_gate_declared(struct shard_model *model, uint64_t now);
 void shard_commit(struct shard *shard, const struct message *commit, uint64_t now);
 
 /* leader: decides */

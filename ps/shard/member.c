@@ -9,6 +9,7 @@
 
 #define MEMBER_REPORT_MS 5000
 #define MEMBER_UNPROVEN_MS 1000
+#define MEMBER_LINGER_MS 2000     /* longer than anybody waits between two attempts to connect */
 #define MEMBER_LAST_WORDS_MS 1000 /* how long a failed job's last messages may take */
 
 /* shard_send -- to a worker. */
@@ -33,6 +34,10 @@ void shard_abort(struct shard *shard, uint64_t now)
     shard->failed = true;
     shard->ending = true;
     shard->end_deadline = now + MEMBER_LAST_WORDS_MS * CLOCK_MS;
+    /* Whoever comes to a job that failed while it gathered would wait for a ps that is gone. Not worth it when nobody came in time. */
+    shard->lingers = !shard->gathered && shard->failure.code == STEPGATE_ELOST;
+    if (shard->lingers)
+        shard->end_deadline = now + MEMBER_LINGER_MS * CLOCK_MS;
     shard->attend_at = now;
     abort.error = shard->failure;
     for (uint32_t w = 0; w < shard->config.workers; w++)
@@ -53,6 +58,7 @@ void shard_stop(struct shard *shard, uint64_t now)
     error_set(STEPGATE_ELOST, 0, "start the job again", "ps %u was stopped", shard->config.number);
     error_peer(STEPGATE_ROLE_PS, (int)shard->config.number, shard->address, "");
     shard_abort(shard, now);
+    shard->lingers = false; /* whoever stopped it waits for its end */
 }
 
 /* shard_refuse -- answers a request with a reason. */
@@ -60,7 +66,10 @@ static void shard_refuse(struct shard *shard, struct stepgate_request *request, 
 {
     uint8_t refusal[STEPGATE_HELLO_BYTES];
 
-    hello_refusal(shard->hello.job, reason, refusal);
+    if (reason == STEPGATE_ELOST)
+        hello_refusal_lost(shard->hello.job, shard->failure.role, shard->failure.rank, refusal);
+    else
+        hello_refusal(shard->hello.job, reason, refusal);
     request->transport->request_refuse(request, refusal, sizeof(refusal));
 }
 
@@ -169,8 +178,8 @@ void shard_request(struct shard *shard, unsigned fabric, const struct stepgate_e
         shard_refuse(shard, event->request, status);
         return;
     }
-    if (shard->ending)
-        reason = STEPGATE_EENDED;
+    if (shard->ending) /* a job that lost somebody is worth another try, one that is over is not */
+        reason = shard->failed && shard->failure.code == STEPGATE_ELOST ? STEPGATE_ELOST : STEPGATE_EENDED;
     else if (theirs.role == STEPGATE_ROLE_WORKER && theirs.purpose == HELLO_CONTROL)
         reason = shard_accept_worker(shard, fabric, event->request, event, &theirs, now);
     else if (theirs.role == STEPGATE_ROLE_WORKER &&

@@ -32,7 +32,7 @@ static struct shard_model *shard_model_get(struct shard *shard, uint32_t number,
     }
     model->shard = shard;
     model->number = number;
-    model->report_at = CLOCK_NEVER;
+    model->report_at = model->late_at = CLOCK_NEVER;
     shard->models[number] = model;
     if (shard->model_end <= number)
         shard->model_end = number + 1;

@@ -211,7 +211,8 @@ static void shard_link_down(struct shard *shard, struct link *link, uint64_t now
     }
     int code = link->error.code;
     if (code == STEPGATE_EWRONGJOB || code == STEPGATE_EVERSION || code == STEPGATE_EMISMATCH ||
-        code == STEPGATE_EAUTH || code == STEPGATE_ERANK || code == STEPGATE_ENODEVICE) {
+        code == STEPGATE_EAUTH || code == STEPGATE_ERANK || code == STEPGATE_ENODEVICE ||
+        code == STEPGATE_ELOST || code == STEPGATE_EENDED) {
         struct stepgate_error why = link->error;
         error_set(code, why.os_errno, why.remedy, "ps 0 (%s): %s", shard->leader_address, why.text);
         shard_abort(shard, now);
@@ -385,12 +386,14 @@ int shard_progress(struct shard *shard, uint64_t now)
             shard_place_retry(shard->models[m], now);
         if (shard->models[m]->phase != PHASE_DECLARED)
             shard_gate(shard->models[m], now);
+        else if (busy)
+            shard_gate_declared(shard->models[m], now);
     }
     if (busy || now >= shard->attend_at)
         shard_attend(shard, now);
     shard_watch_gathering(shard, now);
     shard_watch_leaving(shard, now);
-    if (shard->ending && (now >= shard->end_deadline || shard_flushed(shard)))
+    if (shard->ending && (now >= shard->end_deadline || (!shard->lingers && shard_flushed(shard))))
         shard->finished = true;
     return busy;
 }
@@ -412,8 +415,11 @@ uint64_t shard_deadline(const struct shard *shard)
     if (shard->ending && shard->end_deadline < deadline)
         deadline = shard->end_deadline;
     for (uint32_t m = 0; m < shard->model_end; m++)
-        if (shard->models[m] != NULL && shard->models[m]->report_at < deadline)
-            deadline = shard->models[m]->report_at;
+        if (shard->models[m] != NULL) {
+            const struct shard_model *model = shard->models[m];
+            deadline = model->report_at < deadline ? model->report_at : deadline;
+            deadline = model->late_at < deadline ? model->late_at : deadline;
+        }
     return deadline;
 }
 

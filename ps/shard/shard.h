@@ -32,8 +32,8 @@ struct shard_config {
     const struct proof_secret *secret;
     uint64_t incarnation;
     uint64_t group_bytes, cut_bytes;
-    int64_t join_timeout_ms, liveness_ms, close_timeout_ms, stall_report_ms; /* <= 0: none */
-    uint64_t (*memory_available)(void);                                      /* NULL: not looked at */
+    int64_t join_timeout_ms, liveness_ms, close_timeout_ms, stall_report_ms, step_timeout_ms; /* <= 0: none */
+    uint64_t (*memory_available)(void); /* NULL: not looked at */
     struct log_sink log;
 };
 

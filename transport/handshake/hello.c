@@ -95,6 +95,20 @@ void hello_refusal(uint64_t job, int reason, uint8_t out[STEPGATE_HELLO_BYTES])
     hello_pack(&hello, out);
 }
 
+/* hello_refusal_lost -- the same, naming the member that is lost. */
+void hello_refusal_lost(uint64_t job, int role, int rank, uint8_t out[STEPGATE_HELLO_BYTES])
+{
+    struct hello hello = {.version = HELLO_VERSION,
+                          .role = STEPGATE_ROLE_PS,
+                          .purpose = HELLO_REFUSE,
+                          .reason = STEPGATE_ELOST,
+                          .lane = (uint16_t)role,
+                          .rank = (uint32_t)rank,
+                          .job = job};
+
+    hello_pack(&hello, out);
+}
+
 /* hello_reason -- the code in a refusal. A refusal of another version is read as far as its reason: the layout up to there is fixed. */
 int hello_reason(const void *data, uint32_t length)
 {

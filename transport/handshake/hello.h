@@ -7,8 +7,8 @@
  *         4..5   version (little-endian, as everything)
  *         6      role of the sender (enum stepgate_role)
  *         7      purpose (enum hello_purpose)
- *         8..11  rank of the sender: worker rank, or shard number
- *        12..13  lane                 (push and pull connections)
+ *         8..11  rank of the sender: worker rank, or shard number (refusal with ELOST: of the one that is lost)
+ *        12..13  lane                 (push and pull connections; refusal with ELOST: role of the one that is lost)
  *        14..15  reason               (refusal: a code of enum stepgate_error_code)
  *        16..23  job hash
  *        24..39  nonce                (refusal: zero)
@@ -59,6 +59,9 @@ int hello_check(const struct hello *mine, const struct hello *theirs);
 
 /* hello_refusal -- writes the hello that refuses a connection for `reason` (positive code). */
 void hello_refusal(uint64_t job, int reason, uint8_t out[STEPGATE_HELLO_BYTES]);
+
+/* hello_refusal_lost -- the hello that refuses a connection because the job has lost a member; role 0: nobody in particular. */
+void hello_refusal_lost(uint64_t job, int role, int rank, uint8_t out[STEPGATE_HELLO_BYTES]);
 
 /* hello_reason -- the positive code in a refusal, or 0 when the bytes are no refusal. */
 int hello_reason(const void *data, uint32_t length);

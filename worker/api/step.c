@@ -5,6 +5,8 @@
 #include "transport/base/error.h"
 #include "worker/api/inside.h"
 
+#define STEP_TIMEOUT_GRACE_MS 500
+
 struct step_begin {
     struct session_model *model;
     struct stepgate_step_info info;
@@ -28,6 +30,14 @@ static int step_need_committed(const struct stepgate_model *model)
                        : error_set(STEPGATE_ESTATE, 0, "call commit first", "the model is not committed");
 }
 
+/* step_timeout -- the leader, which knows who is late, speaks first. */
+static int64_t step_timeout(const struct stepgate_job *job)
+{
+    int64_t ms = knob_time_ms(&job->knobs, "step_timeout");
+
+    return ms > 0 ? ms + STEP_TIMEOUT_GRACE_MS : ms;
+}
+
 /* stepgate_step_begin -- waits for the token of the next step. */
 int stepgate_step_begin(struct stepgate_model *model, int ms, struct stepgate_step_info *info)
 {
@@ -41,9 +51,9 @@ int stepgate_step_begin(struct stepgate_model *model, int ms, struct stepgate_st
     if (status != 0)
         return status;
     struct step_begin begin = {.model = model->session};
-    status = wait_until(model->job, ms, knob_time_ms(&model->job->knobs, "step_timeout"),
-                        ms < 0 ? STEPGATE_ESTEPTIME : STEPGATE_ETIMEOUT, "token of the next step",
-                        step_begin_attempt, &begin);
+    status =
+        wait_until(model->job, ms, step_timeout(model->job), ms < 0 ? STEPGATE_ESTEPTIME : STEPGATE_ETIMEOUT,
+                   "token of the next step", step_begin_attempt, &begin);
     if (status == 0 && info != NULL) {
         size_t size = info->size;
         *info = begin.info;
@@ -76,9 +86,9 @@ int stepgate_step_pull(struct stepgate_model *model, int id, int ms, uint64_t *s
     if (status != 0)
         return status;
     struct step_pull pull = {.model = model->session, .id = id};
-    status = wait_until(model->job, ms, knob_time_ms(&model->job->knobs, "step_timeout"),
-                        ms < 0 ? STEPGATE_ESTEPTIME : STEPGATE_ETIMEOUT, "value of this step",
-                        step_pull_attempt, &pull);
+    status =
+        wait_until(model->job, ms, step_timeout(model->job), ms < 0 ? STEPGATE_ESTEPTIME : STEPGATE_ETIMEOUT,
+                   "value of this step", step_pull_attempt, &pull);
     if (status == 0 && step_read != NULL)
         *step_read = pull.step;
     return status;
