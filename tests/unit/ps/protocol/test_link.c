@@ -523,6 +523,24 @@ static void silence_takes_a_link_down_when_liveness_has_passed_and_not_before(vo
     }
 }
 
+static void a_process_that_was_stopped_gives_its_peer_that_time_again(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_up(&p, 16, 0);
+    pair_run(&p, LIVENESS_NS);
+    /* neither side runs for three times liveness; then both do */
+    p.silent[ACTIVE] = p.silent[PASSIVE] = true;
+    pair_run(&p, 3 * LIVENESS_NS);
+    p.silent[ACTIVE] = p.silent[PASSIVE] = false;
+    pair_run(&p, 2 * LIVENESS_NS);
+    for (int side = 0; side < 2; side++) {
+        assert_int_equal(p.link[side].state, LINK_UP);
+        assert_true(p.link[side].stopped_ms >= 2 * LIVENESS_MS);
+    }
+    pair_close(&p);
+}
+
 static void without_liveness_silence_is_no_fault(void **state)
 {
     (void)state;
@@ -613,6 +631,7 @@ int main(void)
         cmocka_unit_test(a_link_that_is_not_up_takes_no_message),
         cmocka_unit_test(heartbeats_keep_an_idle_link_up),
         cmocka_unit_test(silence_takes_a_link_down_when_liveness_has_passed_and_not_before),
+        cmocka_unit_test(a_process_that_was_stopped_gives_its_peer_that_time_again),
         cmocka_unit_test(without_liveness_silence_is_no_fault),
         cmocka_unit_test(whoever_does_not_prove_itself_is_let_go),
         cmocka_unit_test(a_killed_peer_takes_the_link_down_once),

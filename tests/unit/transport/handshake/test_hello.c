@@ -182,6 +182,18 @@ static void a_refusal_brings_its_reason(void **state)
         }
 }
 
+static void a_refusal_may_name_who_is_lost(void **state)
+{
+    (void)state;
+    uint8_t bytes[STEPGATE_HELLO_BYTES];
+    struct hello theirs;
+    hello_refusal_lost(7, STEPGATE_ROLE_WORKER, 3, bytes);
+    assert_int_equal(hello_reason(bytes, sizeof(bytes)), STEPGATE_ELOST);
+    assert_int_equal(hello_unpack(bytes, sizeof(bytes), &theirs), 0);
+    assert_int_equal(theirs.lane, STEPGATE_ROLE_WORKER);
+    assert_int_equal(theirs.rank, 3);
+}
+
 static void a_refusal_of_another_version_brings_its_reason_too(void **state)
 {
     (void)state;
@@ -228,6 +240,7 @@ int main(void)
         cmocka_unit_test(another_job_does_not_belong),
         cmocka_unit_test(another_count_of_workers_or_shards_does_not_belong),
         cmocka_unit_test(a_refusal_brings_its_reason),
+        cmocka_unit_test(a_refusal_may_name_who_is_lost),
         cmocka_unit_test(a_refusal_of_another_version_brings_its_reason_too),
         cmocka_unit_test(what_is_no_refusal_has_no_reason),
         cmocka_unit_test(the_hash_of_a_job_is_fnv_1a),
