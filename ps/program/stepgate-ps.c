@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* stepgate-ps -- one parameter server: holds its shard of the job's parameters until the job is over. */
-#include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "stepgate/stepgate.h"
 #include "stepgate/transport.h"
+#include "transport/base/error.h"
 #include "transport/base/exit_status.h"
+#include "transport/base/file.h"
 #include "transport/base/help.h"
+#include "transport/base/streams.h"
 
 /* A signal handler has no argument of the program's, so these two are the process's. */
 static volatile sig_atomic_t ps_signal;
@@ -76,39 +76,10 @@ static void ps_help(void)
     help_write_knobs(stdout, workers_own);
 }
 
-/* ps_write_address -- the address into a file that appears complete or not at all; returns 0 or the errno. */
-static int ps_write_address(const char *path, const char *address)
-{
-    size_t bytes = strlen(path) + sizeof(".XXXXXX");
-    char *draft = malloc(bytes);
-    int status = 0;
-
-    if (draft == NULL)
-        return ENOMEM;
-    snprintf(draft, bytes, "%s.XXXXXX",
-             path); /* in the same folder: a rename within a file system is atomic */
-    int fd = mkstemp(draft);
-    if (fd < 0) {
-        status = errno;
-        goto free_draft;
-    }
-    if (dprintf(fd, "%s\n", address) < 0)
-        status = errno;
-    if (close(fd) != 0 && status == 0)
-        status = errno;
-    if (status == 0 && rename(draft, path) != 0)
-        status = errno;
-    if (status != 0)
-        unlink(draft);
-free_draft:
-    free(draft);
-    return status;
-}
-
 /* ps_announce -- says where workers can come; returns the exit status so far. */
 static int ps_announce(const struct stepgate_options *options, const struct stepgate_server *server)
 {
-    char address[STEPGATE_ADDRESS_BYTES];
+    char address[STEPGATE_ADDRESS_BYTES], line[STEPGATE_ADDRESS_BYTES + 2];
     const char *path = "";
     int code = stepgate_server_address(server, address, sizeof(address));
 
@@ -116,16 +87,19 @@ static int ps_announce(const struct stepgate_options *options, const struct step
         code = stepgate_options_get(options, "address_file", &path);
     if (code < 0)
         return ps_fail(stepgate_exit_status(code), code);
-    int os_errno = path[0] != '\0' ? ps_write_address(path, address) : 0;
+    snprintf(line, sizeof(line), "%s\n", address);
+    int os_errno = path[0] != '\0' ? file_write(path, line) : 0;
     if (os_errno != 0) {
-        fprintf(stderr,
-                "%s: cannot write the address file %s: %s: name a file in a folder that can be written\n",
-                ps_name, path, strerror(os_errno));
+        char text[PATH_MAX + 256];
+        snprintf(text, sizeof(text),
+                 "cannot write the address file %s: %s: name a file in a folder that can be written", path,
+                 strerror(os_errno));
+        error_one_line(text);
+        ps_log(NULL, STEPGATE_LOG_ERROR, text);
         return EXIT_STATUS_PERMANENT;
     }
     printf("listening %s\n", address);
-    fflush(stdout);
-    return EXIT_STATUS_OK;
+    return streams_finish(ps_name, EXIT_STATUS_OK);
 }
 
 /* ps_serve -- until the job is over, a signal comes, or something fails; returns the exit status. */
@@ -189,10 +163,11 @@ int main(int argc, char **argv)
 {
     struct stepgate_options *options = NULL;
 
+    streams_ensure();
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             ps_help();
-            return EXIT_STATUS_OK;
+            return streams_finish(ps_name, EXIT_STATUS_OK);
         }
     int code = stepgate_options_new(&options);
     if (code < 0)
