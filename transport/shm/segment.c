@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -106,13 +107,25 @@ static int segment_short(uint64_t length, int os_errno)
                      (unsigned long long)(segment_available() >> 20));
 }
 
+/* segment_limited -- whether the limit of a file's size, which holds for shared memory too, is below a length. */
+static bool segment_limited(uint64_t length)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < length;
+}
+
 /* segment_failed -- reports what the system says. */
 static int segment_failed(uint64_t length, int os_errno, const char *what)
 {
     switch (os_errno) {
+    case EFBIG:
+        if (segment_limited(length))
+            return error_set(STEPGATE_ELIMIT, os_errno, "raise the limit: ulimit -f",
+                             "cannot %s shared memory of %llu MiB", what, SEGMENT_MIB(length));
+        return segment_short(length, os_errno);
     case ENOSPC:
-    case ENOMEM:
-    case EFBIG: return segment_short(length, os_errno);
+    case ENOMEM: return segment_short(length, os_errno);
     case EMFILE:
     case ENFILE:
         return error_set(STEPGATE_ELIMIT, os_errno, "raise the limit: ulimit -n",

@@ -37,18 +37,26 @@ int secret_new(int *fd)
     if (sodium_init() < 0)
         return error_set(STEPGATE_ESYSTEM, 0, NULL, "there is no source of random bytes");
     int low = memfd_create("stepgate-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (low < 0 && errno == EMFILE)
+        return error_set(STEPGATE_ELIMIT, 0, "raise the limit: ulimit -n",
+                         "too many descriptors: none is left for the job's secret");
     if (low < 0)
         return error_set(STEPGATE_ESYSTEM, errno, NULL, "cannot make memory for the job's secret");
     int made = fcntl(low, F_DUPFD_CLOEXEC, SECRET_FIRST_FD);
     int os_errno = errno;
     close(low);
+    if (made < 0 &&
+        (os_errno == EINVAL || os_errno == EMFILE)) /* EINVAL: the limit is below the first number */
+        return error_set(STEPGATE_ELIMIT, 0, "raise the limit: ulimit -n",
+                         "too many descriptors: none is left for the job's secret");
     if (made < 0)
-        return error_set(STEPGATE_ELIMIT, os_errno, "raise the limit: ulimit -n",
-                         "no descriptor for the job's secret");
+        return error_set(STEPGATE_ESYSTEM, os_errno, NULL, "no descriptor for the job's secret");
     os_errno = secret_fill(made);
     if (os_errno != 0) {
         close(made);
-        return error_set(STEPGATE_ESYSTEM, os_errno, NULL, "cannot store the job's secret");
+        return error_set(os_errno == EFBIG ? STEPGATE_ELIMIT : STEPGATE_ESYSTEM, os_errno,
+                         os_errno == EFBIG ? "raise the limit: ulimit -f" : NULL,
+                         "cannot store the job's secret");
     }
     *fd = made;
     return 0;
