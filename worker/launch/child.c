@@ -85,10 +85,31 @@ static void child_reset_signals(void)
     sigset_t none;
 
     sigaction(SIGPIPE, &usual, NULL);
+    sigaction(SIGXFSZ, &usual, NULL);
     sigaction(SIGINT, &usual, NULL);
     sigaction(SIGQUIT, &usual, NULL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* child_not_started -- one line that says why and what to do; returns the exit status, as a shell would choose it. */
+static int child_not_started(const char *program, int os_errno)
+{
+    const char *remedy;
+    char line[512];
+
+    switch (os_errno) {
+    case ENOENT: remedy = "install the interpreter or loader that it names"; break;
+    case EACCES: remedy = "let this user execute it and the interpreter that it names"; break;
+    case E2BIG: remedy = "give it fewer arguments and variables, or raise the limit: ulimit -s"; break;
+    case EAGAIN: remedy = "raise the limit: ulimit -u"; break;
+    case ETXTBSY: remedy = "wait until nobody writes it any more"; break;
+    default: remedy = "try to start it without stepgate-run"; break;
+    }
+    snprintf(line, sizeof(line), "cannot start %.256s: %s: %s", program, strerror(os_errno), remedy);
+    error_one_line(line);
+    dprintf(STDERR_FILENO, "%s\n", line);
+    return os_errno == ENOENT ? 127 : 126;
 }
 
 /* child_main -- in the new process: never returns. */
@@ -114,8 +135,7 @@ static void child_main(const struct child_start *start, int out, int err, pid_t 
             _exit(EXIT_STATUS_PERMANENT);
     }
     execvp(start->argv[0], start->argv);
-    dprintf(STDERR_FILENO, "cannot start %s: %s\n", start->argv[0], strerror(errno));
-    _exit(127);
+    _exit(child_not_started(start->argv[0], errno));
 }
 
 /* child_start -- forks. */

@@ -39,6 +39,7 @@ struct crew {
     int stop;    /* the first signal that asked the launcher to end; 0: none */
     int failed;  /* the member that the exit status is of; -1: none */
     int own;     /* exit status of the launcher's own failure */
+    bool lost;   /* it is said that the output does not arrive */
     int64_t close_ms;
     uint64_t address_at; /* by then every ps has said its address */
     uint64_t servers_at; /* when the ps get SIGTERM */
@@ -258,6 +259,7 @@ static void crew_on_end(struct crew *crew, size_t index, uint64_t now)
     bool server = crew_is_server(crew, index);
     /* After a signal for the launcher only the workers' ends count, for the ps lose them in the course of it. */
     bool unasked = crew->stop != 0 ? !server && !child->killed : !child->told;
+    unasked = unasked && crew->stop != SIGPIPE; /* which nobody sent to the launcher */
     bool early = server && crew->phase != CREW_WORKING;
 
     if (unasked && (child_failed(child) || early) && crew_blame(crew, child))
@@ -315,6 +317,24 @@ static void crew_on_signals(struct crew *crew, uint64_t now)
     }
 }
 
+/* crew_on_lost -- what the job writes is not taken: without a reader it ends; else it goes on, for what it computes may be worth more. */
+static void crew_on_lost(struct crew *crew, uint64_t now)
+{
+    char line[256];
+
+    if (crew->lost || crew->out.os_errno == 0) /* 0: an interrupt gave it up */
+        return;
+    crew->lost = true;
+    if (crew->out.os_errno == EPIPE) {
+        if (crew->stop == 0)
+            crew_stop(crew, SIGPIPE, now);
+        return;
+    }
+    snprintf(line, sizeof(line), "cannot write the job's output: %s: give it a place that takes it",
+             strerror(crew->out.os_errno));
+    crew_say(crew, line);
+}
+
 /* crew_on_time -- what is due by now. */
 static void crew_on_time(struct crew *crew, uint64_t now)
 {
@@ -338,8 +358,8 @@ static void crew_on_time(struct crew *crew, uint64_t now)
         crew_kill(crew);
         crew->kill_at = CLOCK_NEVER;
     }
-    if (crew->out.broken && crew->stop == 0)
-        crew_stop(crew, SIGPIPE, now);
+    if (crew->out.broken)
+        crew_on_lost(crew, now);
     if (crew_is_over(crew) && crew->drain_at == CLOCK_NEVER) {
         for (size_t i = 0; i < crew->count; i++)
             child_sweep(&crew->members[i].child);
@@ -437,7 +457,7 @@ static int crew_status(struct crew *crew)
     }
     if (crew->own != EXIT_STATUS_OK)
         return crew->own;
-    bool cut = crew->stop != 0 && crew->phase != CREW_WORKING;
+    bool cut = crew->stop == SIGPIPE || (crew->stop != 0 && crew->phase != CREW_WORKING);
     for (size_t i = crew->plan->servers; i < crew->count; i++)
         cut = cut || (crew->stop != 0 && child_failed(&crew->members[i].child));
     if (!cut)
@@ -532,6 +552,10 @@ int crew_run(const struct crew_plan *plan)
     }
     crew_unblock(); /* a reader that does not read may be waited for below, but not against a Ctrl-C */
     sink_flush(&crew.out, true);
+    if (crew.out.broken)
+        crew_on_lost(&crew, clock_now());
+    if (crew.out.broken && status == EXIT_STATUS_OK)
+        status = crew.stop != 0 ? 128 + crew.stop : EXIT_STATUS_PERMANENT;
     sink_flush(crew.err, true);
     sink_clear(&crew.out);
     sink_clear(&crew.err_own);

@@ -37,6 +37,7 @@ static void sink_put(struct sink *sink, const char *data, size_t n)
         char *larger = realloc(sink->data, size);
         if (larger == NULL) {
             sink->broken = true;
+            sink->os_errno = ENOMEM;
             return;
         }
         sink->data = larger;
@@ -98,8 +99,10 @@ void sink_flush(struct sink *sink, bool force)
             break;
         else if (errno == EAGAIN) /* somebody made the file non-blocking: wait here instead */
             poll(&writable, 1, 100);
-        else if (errno != EINTR)
+        else if (errno != EINTR) {
             sink->broken = true;
+            sink->os_errno = errno;
+        }
     }
     if (sink->broken)
         done = sink->used;

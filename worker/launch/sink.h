@@ -12,7 +12,8 @@
 struct sink {
     int fd;
     bool terminal; /* a line that is still open may be rewritten */
-    bool broken;   /* the reader went away, or there is no memory: what comes is dropped */
+    bool broken;   /* the reader went away, or there is no room or memory: what comes is dropped */
+    int os_errno;  /* why it is broken */
     bool open;     /* the cursor stands behind an unfinished line */
     char *data;
     size_t used, size;

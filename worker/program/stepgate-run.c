@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* stepgate-run -- starts a whole job on this machine: its ps, and a program as each of its workers. */
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "stepgate/stepgate.h"
@@ -13,6 +13,7 @@
 #include "transport/base/help.h"
 #include "transport/base/hosts.h"
 #include "transport/base/knob.h"
+#include "transport/base/streams.h"
 #include "transport/verbs/verbs.h"
 #include "worker/launch/crew.h"
 #include "worker/launch/interface.h"
@@ -42,7 +43,11 @@ static void run_help(void)
 /* run_error -- a line of the launcher's; returns the status to exit with. */
 static int run_error(int status, const char *text)
 {
-    fprintf(stderr, "stepgate-run: %s\n", text);
+    char line[PATH_MAX + 256];
+
+    snprintf(line, sizeof(line), "%s", text);
+    error_one_line(line);
+    fprintf(stderr, "stepgate-run: %s\n", line);
     return status;
 }
 
@@ -99,6 +104,14 @@ static int run_check(const struct knobs *flags)
     return EXIT_STATUS_OK;
 }
 
+/* run_executable_at -- whether there is a program of that name; a directory has the same bit in its mode. */
+static bool run_executable_at(const char *name)
+{
+    struct stat at;
+
+    return stat(name, &at) == 0 && S_ISREG(at.st_mode) && access(name, X_OK) == 0;
+}
+
 /* run_executable -- whether a program can be started; looked for as the shell does. */
 static bool run_executable(const char *program)
 {
@@ -106,13 +119,13 @@ static bool run_executable(const char *program)
     const char *path = getenv("PATH");
 
     if (strchr(program, '/') != NULL)
-        return access(program, X_OK) == 0;
+        return run_executable_at(program);
     if (path == NULL)
         path = "/bin:/usr/bin";
     for (const char *at = path;; at++) {
         size_t n = strcspn(at, ":");
         snprintf(name, sizeof(name), "%.*s/%s", n > 0 ? (int)n : 1, n > 0 ? at : ".", program);
-        if (access(name, X_OK) == 0)
+        if (run_executable_at(name))
             return true;
         at += n;
         if (*at == '\0')
@@ -132,7 +145,7 @@ static int run_server_program(char *out, size_t bytes)
     out[n] = '\0';
     char *slash = strrchr(out, '/');
     memcpy(slash != NULL ? slash + 1 : out, name, sizeof(name));
-    if (access(out, X_OK) == 0)
+    if (run_executable_at(out))
         return EXIT_STATUS_OK;
     snprintf(line, sizeof(line), "there is no %s: install stepgate-ps beside stepgate-run", out);
     return run_error(EXIT_STATUS_PERMANENT, line);
@@ -225,10 +238,11 @@ int main(int argc, char **argv)
     struct stepgate_options *flags = NULL, *options = NULL;
     int end = 1;
 
+    streams_ensure();
     for (; end < argc && strcmp(argv[end], "--") != 0; end++)
         if (strcmp(argv[end], "--help") == 0 || strcmp(argv[end], "-h") == 0) {
             run_help();
-            return EXIT_STATUS_OK;
+            return streams_finish("stepgate-run", EXIT_STATUS_OK);
         }
     if (end + 1 >= argc)
         return run_error(EXIT_STATUS_USAGE,
