@@ -28,7 +28,8 @@ struct exchange_recipe {
 
 struct exchange;
 
-/* exchange_operations -- each returns 0, or -1 with the fault set */
+/* exchange_operations -- each returns 0, or -1 with the fault set; -1 without a fault where a signal
+ * asked for the end */
 struct exchange_operations {
     int (*begin)(struct exchange *exchange, uint64_t *step);
     int (*parameter)(struct exchange *exchange, unsigned variable, const float **value);

@@ -19,14 +19,6 @@ struct exchange_stepgate {
     struct stepgate_model *model;
 };
 
-/* exchange_status -- the exit status that a code of the library asks for */
-static int exchange_status(int code)
-{
-    if (code == -STEPGATE_EINTR)
-        return interrupt_signal() != 0 ? 128 + interrupt_signal() : FAULT_TERMINATED;
-    return stepgate_exit_status(code);
-}
-
 /* exchange_fault -- hand on the library's last error: text and remedy in one line */
 static int exchange_fault(struct fault *fault, int status, int code)
 {
@@ -38,10 +30,13 @@ static int exchange_fault(struct fault *fault, int status, int code)
     return fault_set(fault, status, "%s: %s", error.text, error.remedy);
 }
 
-/* exchange_check -- 0 for what went well, else -1 with the fault set */
+/* exchange_check -- 0 for what went well, else -1 with the fault set; after a signal that asks for
+ * the end the library's words are of no use, and the trainer has better ones */
 static int exchange_check(struct fault *fault, int code)
 {
-    return code >= 0 ? 0 : exchange_fault(fault, exchange_status(code), code);
+    if (code >= 0)
+        return 0;
+    return interrupt_signal() != 0 ? -1 : exchange_fault(fault, stepgate_exit_status(code), code);
 }
 
 /* exchange_log -- what the library has to say goes to stderr, one line each */
@@ -99,12 +94,9 @@ int exchange_link_join(struct exchange_link *link, struct fault *fault)
     interrupt_watch(job);
     if (code == -STEPGATE_EAGAIN)
         code = interrupt_signal() != 0 ? -STEPGATE_EINTR : stepgate_job_join(link->options, -1, &link->job);
-    if (code >= 0)
-        return 0;
-    if (code == -STEPGATE_EINTR && interrupt_signal() != 0)
-        return fault_set(fault, 128 + interrupt_signal(), "ended by signal %d while joining",
-                         interrupt_signal());
-    return exchange_fault(fault, code == -STEPGATE_EINVAL ? FAULT_USAGE : exchange_status(code), code);
+    if (code == -STEPGATE_EINVAL)
+        return exchange_fault(fault, FAULT_USAGE, code);
+    return exchange_check(fault, code);
 }
 
 /* exchange_link_workers -- workers in the job, after the join */

@@ -12,7 +12,8 @@ struct exchange_link;
  * are taken; NULL with the fault set */
 struct exchange_link *exchange_link_new(int *argc, char **argv, struct fault *fault);
 
-/* exchange_link_join -- connect to all ps; a signal ends the wait */
+/* exchange_link_join -- connect to all ps. A signal ends the wait: -1 without a fault, as in all
+ * waits. */
 int exchange_link_join(struct exchange_link *link, struct fault *fault);
 
 /* exchange_link_workers -- workers in the job, after the join */
@@ -21,8 +22,8 @@ unsigned exchange_link_workers(const struct exchange_link *link);
 /* exchange_link_delete -- leave nothing behind; set NULL; safe on NULL */
 void exchange_link_delete(struct exchange_link **link);
 
-/* exchange_stepgate_new -- declare and commit the network's variables; NULL with the fault set. The
- * link must outlive it. */
+/* exchange_stepgate_new -- declare and commit the network's variables; NULL with the fault set, or
+ * after a signal. The link must outlive it. */
 struct exchange *exchange_stepgate_new(struct exchange_link *link, const struct exchange_recipe *recipe,
                                        struct fault *fault);
 

@@ -6,10 +6,9 @@
 
 enum fault_status {
     FAULT_NONE = 0,
-    FAULT_PERMANENT = 1,   /* trying again gives the same */
-    FAULT_USAGE = 2,       /* the command line is wrong */
-    FAULT_REQUEUE = 75,    /* a peer was lost or late: the same command may succeed */
-    FAULT_TERMINATED = 143 /* SIGTERM or SIGINT asked for it */
+    FAULT_PERMANENT = 1, /* trying again gives the same */
+    FAULT_USAGE = 2,     /* the command line is wrong */
+    FAULT_REQUEUE = 75   /* a peer was lost or late: the same command may succeed */
 };
 
 struct fault {

@@ -31,6 +31,8 @@ void interrupt_install(void)
     /* A reader of our output that went away is an error to report, not a reason to die without a
      * word. */
     signal(SIGPIPE, SIG_IGN);
+    /* So is a limit of the size of files. */
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 /* interrupt_watch -- whose waits a signal ends; NULL = nobody's */

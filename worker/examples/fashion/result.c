@@ -3,10 +3,9 @@
 
 #include <errno.h>
 #include <jansson.h>
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "worker/examples/fashion/output.h"
 
 /* result_history -- an array of the measurements */
 static json_t *result_history(const struct history *history)
@@ -39,18 +38,11 @@ static json_t *result_json(const struct result *result, const struct settings *s
                      (int)settings->uneven, "history", result_history(&result->history));
 }
 
-/* result_beside -- the name of the file that becomes the result once it is whole */
-static int result_beside(const char *path, char beside[PATH_MAX], struct fault *fault)
+/* result_check -- what is said when the system does not let the file be written */
+static int result_check(const char *path, int code, struct fault *fault)
 {
-    int length = snprintf(beside, PATH_MAX, "%s.%ld", path, (long)getpid());
-    if (length < 0 || length >= PATH_MAX)
-        return fault_set(fault, FAULT_USAGE, "the name given with --json is too long: shorten it");
-    return 0;
-}
-
-/* result_refused -- what is said when the system does not let the file be written */
-static int result_refused(const char *path, int code, struct fault *fault)
-{
+    if (code == 0)
+        return 0;
     return fault_set(fault, FAULT_PERMANENT,
                      "can't write %s (%s): give a file that can be written with --json", path,
                      strerror(code));
@@ -59,35 +51,26 @@ static int result_refused(const char *path, int code, struct fault *fault)
 /* result_try -- find out now, not after the training, that the file can't be written */
 int result_try(const char *path, struct fault *fault)
 {
-    char beside[PATH_MAX];
-    if (result_beside(path, beside, fault) < 0)
-        return -1;
-    FILE *file = fopen(beside, "w");
-    if (file == NULL)
-        return result_refused(path, errno, fault);
-    fclose(file);
-    unlink(beside);
-    return 0;
+    return result_check(path, output_try(path), fault);
 }
 
 /* result_write -- write the file whole, or leave what was there */
 int result_write(const char *path, const struct result *result, const struct settings *settings,
                  struct fault *fault)
 {
-    char beside[PATH_MAX];
-    if (result_beside(path, beside, fault) < 0)
-        return -1;
-
+    struct output output;
     json_t *json = result_json(result, settings);
     if (json == NULL)
         return fault_set(fault, FAULT_PERMANENT, "no memory for the result");
-    errno = 0;
-    int rc = json_dump_file(json, beside, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    json_decref(json);
-    if (rc < 0 || rename(beside, path) < 0) {
-        int code = errno;
-        unlink(beside);
-        return result_refused(path, code, fault);
+    int code = output_open(&output, path);
+    if (code == 0) {
+        errno = 0;
+        int dumped = json_dumpf(json, output.file, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+        int dump_code = dumped < 0 && errno == 0 ? EIO : errno;
+        code = output_close(&output, dumped == 0);
+        if (dumped < 0)
+            code = dump_code;
     }
-    return 0;
+    json_decref(json);
+    return result_check(path, code, fault);
 }

@@ -31,7 +31,7 @@ struct result {
 /* result_try -- find out now, not after the training, that the file can't be written */
 int result_try(const char *path, struct fault *fault);
 
-/* result_write -- write the file whole, or leave what was there */
+/* result_write -- write the file whole, or leave what was there; as output.h says */
 int result_write(const char *path, const struct result *result, const struct settings *settings,
                  struct fault *fault);
 

@@ -27,6 +27,7 @@ struct trainer {
     struct batch_order *order;
     struct network *network;
     uint64_t steps;     /* in the whole run */
+    uint64_t step;      /* begun last */
     uint64_t point;     /* steps from one point of the history to the next */
     uint64_t judgement; /* steps from one measurement of the accuracy to the next */
     double loss;        /* sum since the last point of the history */
@@ -187,6 +188,7 @@ static int trainer_steps(struct trainer *trainer)
     for (bool first = true;; first = false) {
         if (exchange->operations->begin(exchange, &step) < 0)
             return -1;
+        trainer->step = step;
         if (first) {
             trainer->begun = trainer_now();
             trainer->begun_step = step;
@@ -199,9 +201,7 @@ static int trainer_steps(struct trainer *trainer)
         if (step >= trainer->steps)
             return 0;
         if (interrupt_signal() != 0)
-            return fault_set(exchange->fault, 128 + interrupt_signal(),
-                             "ended by signal %d in step %" PRIu64 " of %" PRIu64, interrupt_signal(), step,
-                             trainer->steps);
+            return -1; /* trainer_run says why */
         for (unsigned i = 0; i < exchange->count; i++)
             if (trainer_part(trainer, step, exchange->first + i) < 0)
                 return -1;
@@ -256,6 +256,10 @@ int trainer_run(const struct settings *settings, const struct dataset *data, str
         rc = trainer_conclude(&trainer, trainer_now() - trainer.begun);
     if (rc == 0)
         rc = exchange->operations->leave(exchange);
+    if (rc < 0 && interrupt_signal() != 0)
+        fault_set(exchange->fault, 128 + interrupt_signal(),
+                  "ended by signal %d in step %" PRIu64 " of %" PRIu64, interrupt_signal(), trainer.step,
+                  trainer.steps);
     trainer_close(&trainer);
     return rc;
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* stepgate-fashion -- trains a convolutional network on Fashion-MNIST: as a worker of a job, or
  * alone. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "worker/examples/fashion/exchange_stepgate.h"
 #include "worker/examples/fashion/interrupt.h"
@@ -30,6 +34,7 @@ static int fashion_train(const struct settings *settings, struct exchange_link *
     struct exchange_recipe recipe;
     struct exchange *exchange = NULL;
     struct result result = {0};
+    bool joining = true;
     int rc = -1;
 
     if (dataset_read(settings->data, settings->images, &data, fault) < 0)
@@ -53,6 +58,7 @@ static int fashion_train(const struct settings *settings, struct exchange_link *
                exchange->ps);
         fflush(stdout);
     }
+    joining = false;
     rc = trainer_run(settings, &data, exchange, &result);
     if (rc == 0 && exchange->rank == 0)
         rc = fashion_report(settings, &result, fault);
@@ -60,6 +66,8 @@ close_exchange:
     exchange->operations->close(exchange);
     history_clear(&result.history);
 clear_data:
+    if (joining && interrupt_signal() != 0)
+        fault_set(fault, 128 + interrupt_signal(), "ended by signal %d while joining", interrupt_signal());
     dataset_clear(&data);
     return rc;
 }
@@ -96,12 +104,36 @@ static int fashion_run(int argc, char **argv, struct fault *fault)
     return rc;
 }
 
+/* fashion_streams -- /dev/null for each of 0, 1 and 2 that is closed, or another file would get its number */
+static void fashion_streams(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* fashion_printed -- whether all that was printed has arrived */
+static int fashion_printed(struct fault *fault)
+{
+    bool lost = ferror(stdout) != 0;
+    errno = 0;
+    if (fflush(stdout) == 0 && !lost)
+        return 0;
+    /* Of an earlier write nobody kept the reason. */
+    return fault_set(fault, FAULT_PERMANENT, "can't write the output%s%s%s: give it a place that takes it",
+                     errno != 0 ? " (" : "", errno != 0 ? strerror(errno) : "", errno != 0 ? ")" : "");
+}
+
 int main(int argc, char **argv)
 {
     struct fault fault = {0};
-    if (fashion_run(argc, argv, &fault) == 0)
+    fashion_streams();
+    int rc = fashion_run(argc, argv, &fault);
+    if (fashion_printed(&fault) == 0 && rc == 0)
         return EXIT_SUCCESS;
-    fflush(stdout);
     fprintf(stderr, "stepgate-fashion: %s\n", fault.text);
     return fault.status;
 }
