@@ -10,6 +10,7 @@
  *   all workers have ended     the ps may end by themselves          2 s
  *   a signal for the launcher  goes to the workers; the ps follow    close_timeout + 2 s
  *                              when the workers have ended
+ *   nobody reads the output    SIGTERM to the workers; the ps follow     close_timeout + 2 s
  *   then                       SIGTERM to whoever is left, after     close_timeout
  *                              that SIGKILL
  *   a second Ctrl-C            SIGKILL to all                        at once
