@@ -12,6 +12,7 @@
 #include "transport/base/exit_status.h"
 #include "transport/base/file.h"
 #include "transport/base/help.h"
+#include "transport/base/limit.h"
 #include "transport/base/streams.h"
 
 /* A signal handler has no argument of the program's, so these two are the process's. */
@@ -164,6 +165,7 @@ int main(int argc, char **argv)
     struct stepgate_options *options = NULL;
 
     streams_ensure();
+    limit_raise_descriptors();
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             ps_help();

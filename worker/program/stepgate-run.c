@@ -13,6 +13,7 @@
 #include "transport/base/help.h"
 #include "transport/base/hosts.h"
 #include "transport/base/knob.h"
+#include "transport/base/limit.h"
 #include "transport/base/streams.h"
 #include "transport/verbs/verbs.h"
 #include "worker/launch/crew.h"
@@ -239,6 +240,7 @@ int main(int argc, char **argv)
     int end = 1;
 
     streams_ensure();
+    limit_raise_descriptors();
     for (; end < argc && strcmp(argv[end], "--") != 0; end++)
         if (strcmp(argv[end], "--help") == 0 || strcmp(argv[end], "-h") == 0) {
             run_help();
