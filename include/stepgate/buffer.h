@@ -2,7 +2,7 @@
 /*
  * BUFFER -- where gradients are put and parameters are found. After commit.
  *
- * Library's buffers, lockstep (strict, R = T). Gradient: over shm it is the slot itself, over verbs a registered buffer; the address is the same in every
+ * Library's buffers, where every step takes one contribution of each worker (strict, R = T). Gradient: over shm it is the slot itself, over verbs a registered buffer; the address is the same in every
  * step; it may be written from pull(v) (or once _is_idle says so) until push(v). Parameter: over shm the ps's memory, mapped read-only, two
  * addresses that alternate, valid from pull to the next begin: ask again after each pull; over verbs one stable address.
  * A variable that is cut across several ps has one stable buffer of its own and one copy each way over shm.
@@ -28,7 +28,7 @@ extern "C" {
 
 enum stepgate_use { STEPGATE_USE_GRADIENT = 1, STEPGATE_USE_PARAMETER = 2 };
 
-/* stepgate_buffer_gradient -- where to put the gradient of a variable (f32, row-major). Errors: EINVAL, ESTATE (before commit). */
+/* stepgate_buffer_gradient -- where to put the gradient of a variable (f32, row-major). Not cleared: it holds the last step's, so write every element. Errors: EINVAL, ESTATE (before commit). */
 int stepgate_buffer_gradient(struct stepgate_model *model, int id, void **pointer);
 /* stepgate_buffer_parameter -- where the variable's value of the last pull is. Errors: EINVAL, ESTATE (not pulled yet). */
 int stepgate_buffer_parameter(struct stepgate_model *model, int id, const void **pointer);

@@ -32,7 +32,7 @@ void stepgate_model_delete(struct stepgate_model **model);
 
 /*
  * stepgate_model_variable -- declares a variable; *id gets its number. rank 0 is a scalar (dims may be NULL); every dim > 0, their
- * product < 2^40. Arenas are row-major, little-endian.
+ * product < 2^40. Values are row-major, little-endian.
  * Errors: EINVAL, EALREADY (name taken), ESTATE (after commit).
  */
 int stepgate_model_variable(struct stepgate_model *model, const char *name, int kind, int dtype, int rank,
@@ -41,7 +41,7 @@ int stepgate_model_variable(struct stepgate_model *model, const char *name, int 
  * stepgate_model_set -- before commit; the text of a number as strtod reads it. Keys, with what holds without them:
  *   "optimizer"            "sgd" | "momentum"   (sgd)
  *   "learning_rate"        a number             (0.01)
- *   "momentum"             a number             (0.9)
+ *   "momentum"             a number             (0.9); without the optimizer momentum commit refuses it
  *   "learning_rate_end"    a number             (0)
  *   "learning_rate_steps"  n                    (0: the rate is constant): it falls linearly from learning_rate to learning_rate_end over n
  *                                               steps and stays there. Computed in double, rounded to f32 once per step

@@ -43,7 +43,7 @@ int stepgate_step_begin(struct stepgate_model *model, int ms, struct stepgate_st
  * moves no bytes. step_read (may be NULL) gets the step that was read. Errors: EAGAIN, ETIMEOUT, ESTATE, EINVAL, ELOST.
  */
 int stepgate_step_pull(struct stepgate_model *model, int id, int ms, uint64_t *step_read);
-/* stepgate_step_push -- hands in the gradient of a variable, any order, from any thread. Never waits for other workers. Its buffer belongs to stepgate until the next pull of it.
+/* stepgate_step_push -- hands in the gradient of a variable, any order, from any thread. Never waits for other workers. Its buffer belongs to stepgate until the next pull of it, or until stepgate_buffer_is_idle says 1.
  * Errors: EALREADY (twice in this step), ESTATE, EINVAL, ELOST. */
 int stepgate_step_push(struct stepgate_model *model, int id);
 /* stepgate_step_absent -- this variable has no gradient in this step: counts as zeros from this worker. */

@@ -229,7 +229,7 @@ static void link_disconnected(struct link *link, const struct stepgate_event *ev
                   link->mine.role == STEPGATE_ROLE_PS
                       ? "give every ps its own task_index, its place in ps_hosts"
                       : "give every worker its own task_index, below the number of workers",
-                  "refused: rank %u is taken or out of range", link->mine.rank);
+                  "refused: rank %u is taken, or not one of this job", link->mine.rank);
         break;
     case STEPGATE_EMISMATCH:
         error_set(reason, 0, "give every process the same ps and worker lists",
@@ -259,6 +259,10 @@ static int link_checked(struct link *link, uint64_t now)
 {
     const struct message *m = &link->message;
 
+    if (link->active && m->kind == MESSAGE_ABORT && m->error.code == STEPGATE_EAUTH &&
+        link->secret->bytes == 0)
+        return error_set(STEPGATE_EAUTH, 0, "give it --secret-file, as every process of the job",
+                         "the peer asks for the secret of the job, and this process has none");
     if (link->active && m->kind == MESSAGE_ABORT && m->error.code == STEPGATE_EAUTH)
         return error_set(STEPGATE_EAUTH, 0, "give every process of the job the same secret file",
                          "the peer knows another secret than this process");

@@ -178,8 +178,11 @@ int model_set(struct model *model, const char *key, const char *text)
         return model_number(key, text, -MODEL_RATE_MAX, MODEL_RATE_MAX, &model->learning_rate);
     if (strcmp(key, "learning_rate_end") == 0)
         return model_number(key, text, -MODEL_RATE_MAX, MODEL_RATE_MAX, &model->learning_rate_end);
-    if (strcmp(key, "momentum") == 0)
-        return model_number(key, text, 0, 1, &model->momentum);
+    if (strcmp(key, "momentum") == 0) {
+        int status = model_number(key, text, 0, 1, &model->momentum);
+        model->momentum_set = model->momentum_set || status == 0;
+        return status;
+    }
     if (strcmp(key, "learning_rate_steps") == 0) {
         int status = model_number(key, text, 0, MODEL_STEPS_MAX, &number);
         if (status == 0 && number != floor(number))
@@ -191,6 +194,22 @@ int model_set(struct model *model, const char *key, const char *text)
     return error_set(STEPGATE_ENOENT, 0,
                      "keys: optimizer learning_rate learning_rate_end learning_rate_steps momentum",
                      "a model has no key `%s`", key);
+}
+
+/* model_optimizer_name -- as model_set takes it. */
+const char *model_optimizer_name(const struct model *model)
+{
+    return model->optimizer == MODEL_MOMENTUM ? "momentum" : "sgd";
+}
+
+/* model_check_keys -- what was set for nothing was meant otherwise. */
+int model_check_keys(const struct model *model)
+{
+    if (model->momentum_set && model->optimizer != MODEL_MOMENTUM)
+        return error_set(STEPGATE_EINVAL, 0, "set optimizer to momentum, or leave momentum out",
+                         "model %s: momentum is set, but the optimizer is %s", model->name,
+                         model_optimizer_name(model));
+    return 0;
 }
 
 /* model_pack -- the serialised form: what is equal here is the same model. */
@@ -314,12 +333,6 @@ static void model_shape(const struct model_variable *v, char *text, size_t size)
         snprintf(text + used, size - used, "]");
 }
 
-/* model_optimizer_name -- as model_set takes it. */
-static const char *model_optimizer_name(const struct model *model)
-{
-    return model->optimizer == MODEL_MOMENTUM ? "momentum" : "sgd";
-}
-
 /* model_digits -- a number with as many digits as tell it from every other. */
 static void model_digits(double number, char text[MODEL_DIGITS_BYTES])
 {
@@ -337,7 +350,11 @@ static void model_rate(const struct model *model, char *text, size_t size)
 
     model_digits(model->learning_rate, from);
     model_digits(model->learning_rate_end, to);
-    snprintf(text, size, "%s to %s in %llu steps", from, to, (unsigned long long)model->learning_rate_steps);
+    if (model->learning_rate_steps == 0)
+        snprintf(text, size, "%s", from);
+    else
+        snprintf(text, size, "%s to %s in %llu steps", from, to,
+                 (unsigned long long)model->learning_rate_steps);
 }
 
 /* model_difference -- words the first difference. */

@@ -25,6 +25,7 @@ struct model {
     double learning_rate, learning_rate_end;
     uint64_t learning_rate_steps; /* 0: constant */
     double momentum;
+    bool momentum_set; /* here, by model_set: it does not travel */
     size_t count;
     struct model_variable *variables;
     uint32_t *names; /* a table from names to numbers + 1; twice as many places as `variables` has room */
@@ -38,6 +39,10 @@ void model_delete(struct model **model);
 int model_add(struct model *model, const char *name, int kind, int dtype, int rank, const uint64_t *dims);
 /* model_set -- the keys of stepgate_model_set. */
 int model_set(struct model *model, const char *key, const char *text);
+/* model_optimizer_name -- as model_set takes it. */
+const char *model_optimizer_name(const struct model *model);
+/* model_check_keys -- keys that only another optimizer knows. Errors: EINVAL. */
+int model_check_keys(const struct model *model);
 /* model_pack -- *bytes is malloc'ed, the caller frees it. */
 int model_pack(const struct model *model, uint8_t **bytes, size_t *size);
 /* model_unpack -- checks every field; nothing is trusted. Errors: EPROTOCOL, ENOMEM. */

@@ -251,9 +251,13 @@ void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate
     char at[48] = "";
     if (step != UINT64_MAX)
         snprintf(at, sizeof(at), " in step %llu", (unsigned long long)step);
-    error_set(why->code == STEPGATE_EPROTOCOL ? STEPGATE_EPROTOCOL : STEPGATE_ELOST, 0,
-              "look at that worker's output and host, then start the job again", "worker %u is lost%s: %s",
-              rank, at, why->text);
+    error_set(
+        why->code == STEPGATE_EPROTOCOL ? STEPGATE_EPROTOCOL : STEPGATE_ELOST, 0,
+        why->code == STEPGATE_EPEER
+            ? "look at that worker's output and host, then start the job again; a worker that is done says "
+              "so with stepgate_job_leave"
+            : "look at that worker's output and host, then start the job again",
+        "worker %u is lost%s: %s", rank, at, why->text);
     error_peer(STEPGATE_ROLE_WORKER, (int)rank, "",
                member->control.endpoint != NULL ? member->control.endpoint->transport->name : "");
     error_step(step, why->waited_ms);

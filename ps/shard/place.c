@@ -116,11 +116,13 @@ static int place_formula(struct shard_model *model)
     uint64_t registered = arena * (2u + shard->config.workers);
 
     log_line(&shard->config.log, LOG_INFO,
-             "model %s: memory (2 parameters + %u optimizer slots + 1 x %u workers' gradients) x %llu bytes "
+             "model %s, optimizer %s: memory (2 parameters + %u optimizer slots + 1 x %u workers' gradients) "
+             "x %llu bytes "
              "= %llu bytes "
              "(%.1f MiB), %llu of them registered",
-             model->model->name, state, shard->config.workers, (unsigned long long)arena,
-             (unsigned long long)total, (double)total / 1048576.0, (unsigned long long)registered);
+             model->model->name, model_optimizer_name(model->model), state, shard->config.workers,
+             (unsigned long long)arena, (unsigned long long)total, (double)total / 1048576.0,
+             (unsigned long long)registered);
     uint64_t there = shard->config.memory_available != NULL ? shard->config.memory_available() : UINT64_MAX;
     if (total > there)
         return error_set(STEPGATE_ELIMIT, 0, "use more ps on more hosts, or free memory",

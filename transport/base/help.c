@@ -47,6 +47,6 @@ void help_write_knobs(FILE *stream, const char *const *without)
     }
     fputs("\n`-` and `_` in a name are the same. Each of these can also be set in the environment: "
           "STEPGATE_JOIN_TIMEOUT=60s\nfor --join-timeout 60s; a flag wins. TIME is 500ms, 10s or "
-          "2min, or off; SIZE is 4096, 64KiB or 256MiB.\n",
+          "2min (a bare number is ms), or off; SIZE is 4096, 64KiB or 256MiB.\n",
           stream);
 }

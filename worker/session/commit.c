@@ -415,7 +415,10 @@ int session_commit_try(struct session_model *model, uint64_t now, struct stepgat
     if (model->model->count == 0)
         return error_set(STEPGATE_EINVAL, 0, "declare at least one variable", "model %s has no variable",
                          model->model->name);
-    int status = session_commit_step(model, now);
+    int status = model_check_keys(model->model);
+    if (status != 0)
+        return status;
+    status = session_commit_step(model, now);
     if (status == -STEPGATE_EAGAIN)
         return status;
     if (status != 0) { /* half placed: there is no way back */

@@ -185,10 +185,12 @@ static void session_welcome(struct session *session, struct session_shard *shard
         m->lanes == 0 || m->lanes > PLAN_LANES_MAX || shard->welcome ||
         (session->lanes != 0 && (m->lanes != session->lanes || m->group_bytes != session->group_bytes ||
                                  m->cut_bytes != session->cut_bytes))) {
-        error_set(STEPGATE_EMISMATCH, 0, "give every ps the same lists, lanes and sizes",
-                  "the ps at %s says it is shard %u of %u with %u lanes, expected was shard %u of %u%s",
-                  shard->address, m->shard, m->shards, m->lanes, shard->number, session->shard_count,
-                  session->lanes != 0 ? " with the lanes and sizes of the other ps" : "");
+        error_set(
+            STEPGATE_EMISMATCH, 0,
+            "give every process the same ps_hosts in the same order, and every ps the same lanes and sizes",
+            "the ps at %s says it is shard %u of %u with %u lanes, expected was shard %u of %u%s",
+            shard->address, m->shard, m->shards, m->lanes, shard->number, session->shard_count,
+            session->lanes != 0 ? " with the lanes and sizes of the other ps" : "");
         error_peer(STEPGATE_ROLE_PS, (int)shard->number, shard->address, "");
         session_fail(session);
         return;

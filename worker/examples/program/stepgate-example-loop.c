@@ -58,6 +58,14 @@ static int loop_train(struct stepgate_job *job, struct stepgate_model **model, f
     return stepgate_job_leave(job, -1);
 }
 
+/* loop_log -- what the library has to say, such as who is missing; it writes nothing by itself */
+static void loop_log(void *context, int level, const char *line)
+{
+    (void)context;
+    (void)level;
+    fprintf(stderr, "stepgate-example-loop: %s\n", line);
+}
+
 int main(int argc, char **argv)
 {
     struct stepgate_options *options = NULL;
@@ -65,7 +73,9 @@ int main(int argc, char **argv)
     struct stepgate_model *model = NULL;
     float w[3] = {0};
     int rc;
-    if ((rc = stepgate_options_new(&options)) == 0 && (rc = stepgate_options_from_env(options)) == 0)
+    if ((rc = stepgate_options_new(&options)) == 0 &&
+        (rc = stepgate_options_log(options, loop_log, NULL, STEPGATE_LOG_INFO)) == 0 &&
+        (rc = stepgate_options_from_env(options)) == 0)
         rc = stepgate_options_from_args(options, &argc, argv);
     if (rc == 0 && argc == 2 && strcmp(argv[1], "--help") == 0) {
         puts("usage: stepgate-run --ps S --workers N -- stepgate-example-loop\n\n"

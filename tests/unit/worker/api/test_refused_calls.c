@@ -114,6 +114,24 @@ static void steps_need_a_commit_and_declarations_end_with_it(void **state)
     cluster_clear(&c);
 }
 
+static void a_momentum_that_no_optimizer_uses_is_refused_and_may_be_put_right(void **state)
+{
+    struct cluster c;
+
+    (void)state;
+    cluster_up(&c, 1);
+    cluster_variable(&c, "v", 3);
+    must(stepgate_model_set(c.model[0], "momentum", "0.5"));
+    refused(STEPGATE_EINVAL, "optimizer is sgd", stepgate_model_commit(c.model[0], CLUSTER_MS, NULL));
+    must(stepgate_model_set(c.model[0], "optimizer", "momentum"));
+    cluster_commit(&c);
+    cluster_begin(&c);
+    cluster_push(&c, 0, 0, 1);
+    cluster_finish(&c);
+    cluster_begin(&c);
+    cluster_down(&c);
+}
+
 static void a_commit_that_has_started_takes_no_more_declarations(void **state)
 {
     const uint64_t dims[1] = {6};
@@ -299,6 +317,7 @@ int main(void)
         cmocka_unit_test(calls_of_a_step_have_an_order),
         cmocka_unit_test(steps_need_a_commit_and_declarations_end_with_it),
         cmocka_unit_test(a_commit_that_has_started_takes_no_more_declarations),
+        cmocka_unit_test(a_momentum_that_no_optimizer_uses_is_refused_and_may_be_put_right),
         cmocka_unit_test(a_declaration_that_is_wrong_is_refused_and_leaves_no_trace),
         cmocka_unit_test(a_variable_that_is_not_there_is_refused_by_number),
         cmocka_unit_test(a_struct_of_no_size_is_refused_and_not_written),

@@ -52,11 +52,12 @@ static float job_gradient(int worker, uint64_t step, int v, size_t i, float valu
 /* job_declare -- the model of job_shapes, committed. */
 static int job_declare(struct job_worker *worker, struct stepgate_model *model)
 {
-    static const char *const keys[] = {"learning_rate", "0.1", "momentum", "0.9"};
     int status = stepgate_model_set(model, "optimizer", worker->optimizer);
 
-    for (int k = 0; status == 0 && k < 4; k += 2)
-        status = stepgate_model_set(model, keys[k], keys[k + 1]);
+    if (status == 0)
+        status = stepgate_model_set(model, "learning_rate", "0.1");
+    if (status == 0 && strcmp(worker->optimizer, "momentum") == 0)
+        status = stepgate_model_set(model, "momentum", "0.9");
     for (int v = 0; status == 0 && v < JOB_VARIABLES; v++) {
         int id = -1;
         status = stepgate_model_variable(model, job_shapes[v].name, STEPGATE_TRAINED, STEPGATE_F32,
