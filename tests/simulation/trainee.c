@@ -60,7 +60,7 @@ static int trainee_declare(struct trainee *t)
     if (status >= 0)
         status = model_set(session_model_declared(t->model), "learning_rate", text);
     snprintf(text, sizeof(text), "%.9g", (double)r->factor);
-    if (status >= 0)
+    if (status >= 0 && r->momentum)
         status = model_set(session_model_declared(t->model), "momentum", text);
     if (status >= 0)
         status = model_set(session_model_declared(t->model), "optimizer", r->momentum ? "momentum" : "sgd");
