@@ -9,7 +9,7 @@
 #include "transport/base/error.h"
 #include "transport/handshake/proof.h"
 
-static_assert(MESSAGE_PART_BYTES + 32 <= MESSAGE_BYTES_MAX, "a model part with its fields fits one message");
+static_assert(MESSAGE_PART_BYTES + 120 <= MESSAGE_BYTES_MAX, "a model part with its fields fits one message");
 
 /* message_pack_error -- the fields of an ABORT. */
 static void message_pack_error(struct bytes_writer *w, const struct stepgate_error *error)
@@ -44,6 +44,72 @@ static void message_unpack_error(struct bytes_reader *r, struct stepgate_error *
         r->underflow = true;
 }
 
+/* message_pack_part -- a length and that many bytes. */
+static void message_pack_part(struct bytes_writer *w, const struct message *m)
+{
+    bytes_put_u16(w, (uint16_t)m->length);
+    if (m->length > sizeof(m->part))
+        w->overflow = true;
+    else
+        bytes_put(w, m->part, m->length);
+}
+
+/* message_unpack_part -- the same, read. */
+static void message_unpack_part(struct bytes_reader *r, struct message *m)
+{
+    m->length = bytes_get_u16(r);
+    if (m->length > sizeof(m->part))
+        r->underflow = true;
+    else
+        bytes_get(r, m->part, m->length);
+}
+
+/* message_unpack_flag -- 0 or 1. */
+static bool message_unpack_flag(struct bytes_reader *r)
+{
+    unsigned flag = bytes_get_u8(r);
+
+    if (flag > 1)
+        r->underflow = true;
+    return flag == 1;
+}
+
+/* message_pack_commit -- which step, whose contributions, and the numbers to apply them with. */
+static void message_pack_commit(struct bytes_writer *w, const struct message *m)
+{
+    bytes_put_u32(w, m->model);
+    bytes_put_u64(w, m->step);
+    bytes_put_u32(w, m->slot_kind);
+    bytes_put_u32(w, m->set_kind);
+    bytes_put_u32(w, m->rank);
+    bytes_put_u64(w, m->sequence);
+    bytes_put_u32(w, m->count);
+    for (unsigned i = 0; i < MESSAGE_HYPER; i++)
+        bytes_put_u32(w, m->hyper[i]);
+    bytes_put_u32(w, m->powers[0]);
+    bytes_put_u32(w, m->powers[1]);
+    message_pack_part(w, m);
+}
+
+/* message_unpack_commit -- the same, read. */
+static void message_unpack_commit(struct bytes_reader *r, struct message *m)
+{
+    m->model = bytes_get_u32(r);
+    m->step = bytes_get_u64(r);
+    m->slot_kind = bytes_get_u32(r);
+    m->set_kind = bytes_get_u32(r);
+    m->rank = bytes_get_u32(r);
+    m->sequence = bytes_get_u64(r);
+    m->count = bytes_get_u32(r);
+    for (unsigned i = 0; i < MESSAGE_HYPER; i++)
+        m->hyper[i] = bytes_get_u32(r);
+    m->powers[0] = bytes_get_u32(r);
+    m->powers[1] = bytes_get_u32(r);
+    message_unpack_part(r, m);
+    if (m->set_kind > MESSAGE_SET_NONE)
+        r->underflow = true;
+}
+
 /* message_pack -- kind, then the fields of the kind. */
 int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
 {
@@ -64,11 +130,7 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
         bytes_put_u32(&w, m->model);
         bytes_put_u64(&w, m->offset);
         bytes_put_u64(&w, m->total);
-        bytes_put_u16(&w, (uint16_t)m->length);
-        if (m->length > sizeof(m->part))
-            w.overflow = true;
-        else
-            bytes_put(&w, m->part, m->length);
+        message_pack_part(&w, m);
         break;
     case MESSAGE_MODEL_CHECK:
         bytes_put_u32(&w, m->model);
@@ -77,36 +139,98 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
     case MESSAGE_MODEL_ASK: bytes_put_u32(&w, m->model); break;
     case MESSAGE_MODEL_OK:
     case MESSAGE_PARAMETERS:
+    case MESSAGE_SNAPSHOT_READY:
         bytes_put_u32(&w, m->model);
         bytes_put_u64(&w, m->step);
         bytes_put(&w, m->descriptor.bytes, sizeof(m->descriptor.bytes));
         bytes_put_u64(&w, m->arena_offset);
         bytes_put_u64(&w, m->header_offset);
+        bytes_put_u64(&w, m->words_offset);
         break;
     case MESSAGE_SEAL:
         bytes_put_u32(&w, m->model);
         bytes_put_u64(&w, m->step);
+        bytes_put_u64(&w, m->sequence);
         bytes_put_u32(&w, m->attempt);
         bytes_put_f64(&w, m->weight);
+        bytes_put_f64(&w, m->norm);
+        bytes_put_u8(&w, m->finite);
         break;
     case MESSAGE_COMPLETE:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u64(&w, m->step);
+        bytes_put_u64(&w, m->sequence);
+        bytes_put_u32(&w, m->rank);
+        bytes_put_u32(&w, m->slot_kind);
+        break;
     case MESSAGE_APPLIED:
         bytes_put_u32(&w, m->model);
         bytes_put_u64(&w, m->step);
         bytes_put_u32(&w, m->slot_kind);
         break;
     case MESSAGE_COMMIT:
-        bytes_put_u32(&w, m->model);
-        bytes_put_u64(&w, m->step);
-        bytes_put_u32(&w, m->slot_kind);
-        bytes_put_u32(&w, m->rate_bits);
-        bytes_put_u32(&w, m->momentum_bits);
-        break;
+    case MESSAGE_MEASURE: message_pack_commit(&w, m); break;
     case MESSAGE_TOKEN:
         bytes_put_u32(&w, m->model);
         bytes_put_u64(&w, m->step);
+        bytes_put_u64(&w, m->sequence);
         bytes_put_u32(&w, m->verdict);
         bytes_put_u64(&w, m->verdict_step);
+        bytes_put_u64(&w, m->staleness);
+        break;
+    case MESSAGE_ACCUMULATE:
+    case MESSAGE_RELEASE:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u32(&w, m->rank);
+        bytes_put_u64(&w, m->sequence);
+        break;
+    case MESSAGE_RELEASED:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u64(&w, m->sequence);
+        break;
+    case MESSAGE_NORM:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u64(&w, m->step);
+        message_pack_part(&w, m);
+        break;
+    case MESSAGE_GONE: bytes_put_u32(&w, m->rank); break;
+    case MESSAGE_TUNE:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u64(&w, m->step);
+        bytes_put_text(&w, m->key);
+        bytes_put_text(&w, m->value);
+        break;
+    case MESSAGE_COUNTS_ASK:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u32(&w, m->rank);
+        break;
+    case MESSAGE_COUNTS:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u32(&w, m->rank);
+        for (int i = 0; i < 4; i++)
+            bytes_put_u64(&w, m->counters[i]);
+        break;
+    case MESSAGE_FIND: bytes_put_text(&w, m->key); break;
+    case MESSAGE_FOUND:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u64(&w, m->total);
+        break;
+    case MESSAGE_WATCH: bytes_put_u32(&w, m->model); break;
+    case MESSAGE_SNAPSHOT:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u64(&w, m->offset);
+        bytes_put_u32(&w, m->what);
+        break;
+    case MESSAGE_SNAPSHOT_TAKE:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u64(&w, m->step);
+        bytes_put_u64(&w, m->offset);
+        bytes_put_u64(&w, m->total);
+        bytes_put_u32(&w, m->what);
+        break;
+    case MESSAGE_SNAPSHOT_DONE:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u64(&w, m->offset);
         break;
     case MESSAGE_BARRIER:
     case MESSAGE_BARRIER_OVER: bytes_put_u64(&w, m->step); break;
@@ -139,11 +263,7 @@ static void message_unpack_body(struct bytes_reader *r, struct message *m)
         m->model = bytes_get_u32(r);
         m->offset = bytes_get_u64(r);
         m->total = bytes_get_u64(r);
-        m->length = bytes_get_u16(r);
-        if (m->length > sizeof(m->part))
-            r->underflow = true;
-        else
-            bytes_get(r, m->part, m->length);
+        message_unpack_part(r, m);
         break;
     case MESSAGE_MODEL_CHECK:
         m->model = bytes_get_u32(r);
@@ -152,36 +272,98 @@ static void message_unpack_body(struct bytes_reader *r, struct message *m)
     case MESSAGE_MODEL_ASK: m->model = bytes_get_u32(r); break;
     case MESSAGE_MODEL_OK:
     case MESSAGE_PARAMETERS:
+    case MESSAGE_SNAPSHOT_READY:
         m->model = bytes_get_u32(r);
         m->step = bytes_get_u64(r);
         bytes_get(r, m->descriptor.bytes, sizeof(m->descriptor.bytes));
         m->arena_offset = bytes_get_u64(r);
         m->header_offset = bytes_get_u64(r);
+        m->words_offset = bytes_get_u64(r);
         break;
     case MESSAGE_SEAL:
         m->model = bytes_get_u32(r);
         m->step = bytes_get_u64(r);
+        m->sequence = bytes_get_u64(r);
         m->attempt = bytes_get_u32(r);
         m->weight = bytes_get_f64(r);
+        m->norm = bytes_get_f64(r);
+        m->finite = message_unpack_flag(r);
         break;
     case MESSAGE_COMPLETE:
+        m->model = bytes_get_u32(r);
+        m->step = bytes_get_u64(r);
+        m->sequence = bytes_get_u64(r);
+        m->rank = bytes_get_u32(r);
+        m->slot_kind = bytes_get_u32(r);
+        break;
     case MESSAGE_APPLIED:
         m->model = bytes_get_u32(r);
         m->step = bytes_get_u64(r);
         m->slot_kind = bytes_get_u32(r);
         break;
     case MESSAGE_COMMIT:
-        m->model = bytes_get_u32(r);
-        m->step = bytes_get_u64(r);
-        m->slot_kind = bytes_get_u32(r);
-        m->rate_bits = bytes_get_u32(r);
-        m->momentum_bits = bytes_get_u32(r);
-        break;
+    case MESSAGE_MEASURE: message_unpack_commit(r, m); break;
     case MESSAGE_TOKEN:
         m->model = bytes_get_u32(r);
         m->step = bytes_get_u64(r);
+        m->sequence = bytes_get_u64(r);
         m->verdict = bytes_get_u32(r);
         m->verdict_step = bytes_get_u64(r);
+        m->staleness = bytes_get_u64(r);
+        break;
+    case MESSAGE_ACCUMULATE:
+    case MESSAGE_RELEASE:
+        m->model = bytes_get_u32(r);
+        m->rank = bytes_get_u32(r);
+        m->sequence = bytes_get_u64(r);
+        break;
+    case MESSAGE_RELEASED:
+        m->model = bytes_get_u32(r);
+        m->sequence = bytes_get_u64(r);
+        break;
+    case MESSAGE_NORM:
+        m->model = bytes_get_u32(r);
+        m->step = bytes_get_u64(r);
+        message_unpack_part(r, m);
+        break;
+    case MESSAGE_GONE: m->rank = bytes_get_u32(r); break;
+    case MESSAGE_TUNE:
+        m->model = bytes_get_u32(r);
+        m->step = bytes_get_u64(r);
+        bytes_get_text(r, m->key, sizeof(m->key));
+        bytes_get_text(r, m->value, sizeof(m->value));
+        break;
+    case MESSAGE_COUNTS_ASK:
+        m->model = bytes_get_u32(r);
+        m->rank = bytes_get_u32(r);
+        break;
+    case MESSAGE_COUNTS:
+        m->model = bytes_get_u32(r);
+        m->rank = bytes_get_u32(r);
+        for (int i = 0; i < 4; i++)
+            m->counters[i] = bytes_get_u64(r);
+        break;
+    case MESSAGE_FIND: bytes_get_text(r, m->key, sizeof(m->key)); break;
+    case MESSAGE_FOUND:
+        m->model = bytes_get_u32(r);
+        m->total = bytes_get_u64(r);
+        break;
+    case MESSAGE_WATCH: m->model = bytes_get_u32(r); break;
+    case MESSAGE_SNAPSHOT:
+        m->model = bytes_get_u32(r);
+        m->offset = bytes_get_u64(r);
+        m->what = bytes_get_u32(r);
+        break;
+    case MESSAGE_SNAPSHOT_TAKE:
+        m->model = bytes_get_u32(r);
+        m->step = bytes_get_u64(r);
+        m->offset = bytes_get_u64(r);
+        m->total = bytes_get_u64(r);
+        m->what = bytes_get_u32(r);
+        break;
+    case MESSAGE_SNAPSHOT_DONE:
+        m->model = bytes_get_u32(r);
+        m->offset = bytes_get_u64(r);
         break;
     case MESSAGE_BARRIER:
     case MESSAGE_BARRIER_OVER: m->step = bytes_get_u64(r); break;
@@ -231,6 +413,22 @@ const char *message_name(int kind)
         [MESSAGE_LEFT] = "left",
         [MESSAGE_ABORT] = "abort",
         [MESSAGE_SHARD_DONE] = "shard done",
+        [MESSAGE_ACCUMULATE] = "accumulate",
+        [MESSAGE_RELEASE] = "release",
+        [MESSAGE_RELEASED] = "released",
+        [MESSAGE_MEASURE] = "measure",
+        [MESSAGE_NORM] = "norm",
+        [MESSAGE_GONE] = "gone",
+        [MESSAGE_TUNE] = "tune",
+        [MESSAGE_COUNTS_ASK] = "counts ask",
+        [MESSAGE_COUNTS] = "counts",
+        [MESSAGE_FIND] = "find",
+        [MESSAGE_FOUND] = "found",
+        [MESSAGE_WATCH] = "watch",
+        [MESSAGE_SNAPSHOT] = "snapshot",
+        [MESSAGE_SNAPSHOT_TAKE] = "snapshot take",
+        [MESSAGE_SNAPSHOT_READY] = "snapshot ready",
+        [MESSAGE_SNAPSHOT_DONE] = "snapshot done",
     };
 
     if (kind <= 0 || kind >= (int)(sizeof(names) / sizeof(names[0])) || names[kind] == NULL)

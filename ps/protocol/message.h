@@ -6,6 +6,7 @@
 #ifndef PS_PROTOCOL_MESSAGE_H
 #define PS_PROTOCOL_MESSAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,12 +28,14 @@ enum message_kind {
         7, /* shard -> worker: model, step, descriptor (slots, exported on this control endpoint), arena_offset, header_offset */
     MESSAGE_PARAMETERS =
         8, /* lane 0 -> worker, on its pull endpoint: model, step, descriptor, arena_offset (parity 0), header_offset (parity 1) */
-    MESSAGE_SEAL = 9, /* worker -> every shard: model, step, attempt, weight (0: counts for nothing) */
+    MESSAGE_SEAL =
+        9, /* worker -> every shard: model, step, sequence, attempt, weight (0: counts for nothing), norm (sum of squares), finite */
     MESSAGE_COMPLETE =
-        10, /* shard -> leader: model, step, slot kind: every contribution is complete here, and the step before is applied */
+        10, /* shard -> leader: model, step, sequence, rank, slot kind: this contribution is complete here. rank MESSAGE_EVERYBODY: all of the step, and the one before is applied */
     MESSAGE_COMMIT =
-        11, /* leader -> shard: model, step, slot kind, rate (f32 bits), momentum (f32 bits). Idempotent by step */
-    MESSAGE_TOKEN = 12,        /* leader -> worker: model, step (the new one), verdict, verdict_step */
+        11, /* leader -> shard: model, step, slot kind, set kind, rank, sequence, count, hyper, powers, ranks (bitmap). Idempotent by step */
+    MESSAGE_TOKEN =
+        12, /* leader -> worker: model, step (to begin), sequence (answered), verdict, verdict_step, staleness */
     MESSAGE_APPLIED = 13,      /* shard -> leader: model, step (the one that was committed), slot kind */
     MESSAGE_BARRIER = 14,      /* worker -> leader: sequence (in step) */
     MESSAGE_BARRIER_OVER = 15, /* leader -> worker: sequence (in step) */
@@ -41,11 +44,46 @@ enum message_kind {
     MESSAGE_ABORT =
         18, /* anybody -> anybody: the job has failed: code, os_errno, role, rank, step, waited_ms, host, device, text, remedy */
     MESSAGE_SHARD_DONE =
-        19 /* shard -> leader: every worker has left me, I end; and leader -> shard likewise */
+        19, /* shard -> leader: every worker has left me, I end; and leader -> shard likewise */
+    MESSAGE_ACCUMULATE = 20, /* leader -> shard: model, rank, sequence: add to the accumulators (tf) */
+    MESSAGE_RELEASE =
+        21, /* leader -> shard: model, rank, sequence: counts for nothing (tf, async, bounded) */
+    MESSAGE_RELEASED =
+        22, /* shard -> worker: model, sequence: slots of contributions up to this one may be rewritten (tf, async, bounded) */
+    MESSAGE_MEASURE = 23, /* leader -> shard: as COMMIT: measure the mean of this set */
+    MESSAGE_NORM = 24,    /* shard -> leader: model, step, n (u16), an exact sum of squares (n bytes) */
+    MESSAGE_GONE =
+        25, /* shard -> leader: rank: a worker left or is lost here, where that does not end the job */
+    MESSAGE_TUNE = 26, /* worker 0 -> leader: model, step, key, value: a hyper-parameter from that step on */
+    MESSAGE_COUNTS_ASK = 27, /* worker or observer -> leader: model, rank */
+    MESSAGE_COUNTS = 28,     /* leader -> worker or observer: model, rank, four counters */
+    MESSAGE_FIND = 29,       /* observer -> shard: key (name of a model) */
+    MESSAGE_FOUND =
+        30, /* shard -> observer: model, step, descriptor etc. follow: first parts (MODEL_PART), then this; total 0: not committed yet */
+    MESSAGE_WATCH = 31,    /* observer -> shard: model: grant me its parameters */
+    MESSAGE_SNAPSHOT = 32, /* worker or observer -> leader: model, offset (id), what */
+    MESSAGE_SNAPSHOT_TAKE =
+        33, /* leader -> shard: model, step, offset (id), total (incarnation of who asked), what */
+    MESSAGE_SNAPSHOT_READY =
+        34, /* lane 0 -> who asked, on its pull endpoint: model, step, descriptor, arena_offset, header_offset (id) */
+    MESSAGE_SNAPSHOT_DONE = 35 /* who asked -> every shard: model, offset (id): it may be freed */
 };
 
 #define MESSAGE_BYTES_MAX 1024u /* every transport carries this */
-#define MESSAGE_PART_BYTES 896u /* of a model, per MODEL_PART */
+#define MESSAGE_PART_BYTES 896u /* of a model, per MODEL_PART; of the bitmap of a COMMIT */
+#define MESSAGE_WORKERS_MAX (8u * MESSAGE_PART_BYTES) /* where a COMMIT names its ranks */
+#define MESSAGE_EVERYBODY UINT32_MAX
+#define MESSAGE_TEXT_BYTES 128u
+#define MESSAGE_HYPER 16u
+
+/* How a COMMIT says whose contributions are summed. */
+enum message_set {
+    MESSAGE_SET_ALL = 1,         /* every contribution to the step whose weight is not 0 */
+    MESSAGE_SET_RANKS = 2,       /* those of the ranks in the bitmap */
+    MESSAGE_SET_ONE = 3,         /* (rank, sequence) */
+    MESSAGE_SET_ACCUMULATED = 4, /* what the accumulators hold */
+    MESSAGE_SET_NONE = 5         /* nothing is applied */
+};
 
 struct message {
     int kind;
@@ -58,13 +96,19 @@ struct message {
     uint8_t part[MESSAGE_PART_BYTES];
     uint8_t fingerprint[MODEL_FINGERPRINT_BYTES];
     struct stepgate_descriptor descriptor;
-    uint64_t arena_offset, header_offset;
+    uint64_t arena_offset, header_offset, words_offset;
+    uint64_t sequence;
+    uint32_t rank;
     uint32_t attempt;
-    double weight;
-    uint32_t slot_kind;
-    uint32_t rate_bits, momentum_bits;
+    double weight, norm;
+    bool finite;
+    uint32_t slot_kind, set_kind, count;
+    uint32_t hyper[MESSAGE_HYPER], powers[2]; /* bits of f32 */
     uint32_t verdict;
-    uint64_t verdict_step;
+    uint64_t verdict_step, staleness;
+    uint64_t counters[4]; /* accepted, stale, non-finite, empty */
+    uint32_t what;
+    char key[MESSAGE_TEXT_BYTES], value[MESSAGE_TEXT_BYTES];
     struct stepgate_error error; /* ABORT */
 };
 
