@@ -22,9 +22,12 @@ extern "C" {
 #define STEPGATE_ALL (-1)
 
 enum stepgate_verdict {
-    STEPGATE_VERDICT_NONE = 0,    /* there was no contribution yet */
-    STEPGATE_VERDICT_APPLIED = 1, /* the last contribution is part of the step named in verdict_step */
-    STEPGATE_VERDICT_EMPTY = 2    /* the last contribution was empty or abandoned and counts for nothing */
+    STEPGATE_VERDICT_NONE = 0,       /* there was no contribution yet */
+    STEPGATE_VERDICT_APPLIED = 1,    /* the last contribution is part of the step named in verdict_step */
+    STEPGATE_VERDICT_EMPTY = 2,      /* the last contribution was empty or abandoned and counts for nothing */
+    STEPGATE_VERDICT_STALE = 3,      /* it was older than the step it came to; never applied */
+    STEPGATE_VERDICT_NON_FINITE = 4, /* it held a NaN or an infinity and was left out */
+    STEPGATE_VERDICT_SKIPPED = 5     /* somebody's was not finite: nobody's was applied in verdict_step */
 };
 
 struct stepgate_step_info {
@@ -34,6 +37,7 @@ struct stepgate_step_info {
     int verdict;           /* enum stepgate_verdict */
     uint64_t verdict_step; /* of which step */
     uint32_t replicas_to_aggregate, total_num_replicas;
+    uint64_t staleness; /* async, bounded: steps taken between the last contribution's own and its update */
 };
 
 /* stepgate_step_begin -- waits for the token of the next step. info may be NULL. Errors: EAGAIN, ETIMEOUT, ESTATE (a step is open), ESTEPTIME, ELOST, EENDED. */

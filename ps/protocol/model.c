@@ -31,9 +31,19 @@ int model_new(const char *name, struct model **out)
     if (model == NULL)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for model %s", name);
     snprintf(model->name, sizeof(model->name), "%s", name);
+    model->update = MODEL_STRICT;
+    model->non_finite = MODEL_PROPAGATE;
+    model->initial_tokens = -1;
     model->optimizer = MODEL_SGD;
+    model->schedule = MODEL_CONSTANT;
     model->learning_rate = 0.01;
+    model->learning_rate_factor = 0.94;
     model->momentum = 0.9;
+    model->rho = 0.9;
+    model->beta1 = 0.9;
+    model->beta2 = 0.999;
+    model->epsilon = 1e-8;
+    model->weight_decay = 0.01;
     *out = model;
     return 0;
 }
@@ -140,6 +150,10 @@ int model_add(struct model *model, const char *name, int kind, int dtype, int ra
         variable->dims[i] = dims[i];
     variable->elements = elements;
     variable->bytes = elements * sizeof(float);
+    variable->gradient_dtype = dtype;
+    variable->gradient_bytes = variable->bytes;
+    variable->learning_rate_scale = 1;
+    variable->decays = true;
     *place = (uint32_t)model->count + 1;
     return (int)model->count++;
 }
@@ -180,7 +194,7 @@ int model_set(struct model *model, const char *key, const char *text)
         return model_number(key, text, -MODEL_RATE_MAX, MODEL_RATE_MAX, &model->learning_rate_end);
     if (strcmp(key, "momentum") == 0) {
         int status = model_number(key, text, 0, 1, &model->momentum);
-        model->momentum_set = model->momentum_set || status == 0;
+        model->set |= status == 0;
         return status;
     }
     if (strcmp(key, "learning_rate_steps") == 0) {
@@ -203,9 +217,9 @@ const char *model_optimizer_name(const struct model *model)
 }
 
 /* model_check_keys -- what was set for nothing was meant otherwise. */
-int model_check_keys(const struct model *model)
+int model_check_keys(struct model *model)
 {
-    if (model->momentum_set && model->optimizer != MODEL_MOMENTUM)
+    if (model->set != 0 && model->optimizer != MODEL_MOMENTUM)
         return error_set(STEPGATE_EINVAL, 0, "set optimizer to momentum, or leave momentum out",
                          "model %s: momentum is set, but the optimizer is %s", model->name,
                          model_optimizer_name(model));
