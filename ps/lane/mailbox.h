@@ -28,7 +28,7 @@ struct letter {
     struct stepgate_domain *domain;
     struct board *board;
     struct stepgate_region *region;
-    uint64_t offsets[2];
+    uint64_t offsets[3]; /* of both parities, and of the words */
     struct stepgate_error error;
 };
 

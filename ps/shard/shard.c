@@ -178,10 +178,28 @@ static void shard_peer_message(struct shard *shard, uint32_t from, const struct 
             break;
         leader_applied(shard, from, m, now);
         return;
-    case MESSAGE_COMMIT:
+    case MESSAGE_NORM:
+        if (!leader)
+            break;
+        leader_norm(shard, from, m, now);
+        return;
+    case MESSAGE_GONE:
+        if (!leader)
+            break;
+        shard_member_gone(shard, m->rank, now);
+        return;
+    case MESSAGE_TUNE:
         if (leader)
             break;
-        shard_commit(shard, m, now);
+        shard_tune_keep(shard, m, now);
+        return;
+    case MESSAGE_COMMIT:
+    case MESSAGE_MEASURE:
+    case MESSAGE_ACCUMULATE:
+    case MESSAGE_RELEASE:
+        if (leader)
+            break;
+        shard_order(shard, m, now);
         return;
     default: break;
     }
