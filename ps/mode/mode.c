@@ -227,6 +227,8 @@ void mode_commit(struct mode *mode, bool own, uint32_t count)
 {
     mode_say(mode, &(struct mode_decision){.kind = MODE_COMMIT,
                                            .step = mode->step,
+                                           .rank = own ? mode->set[0].rank : UINT32_MAX,
+                                           .sequence = own ? mode->set[0].sequence : UINT64_MAX,
                                            .set = own && count > 0 ? mode->set : NULL,
                                            .count = count});
     mode->step++;
