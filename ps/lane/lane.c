@@ -44,7 +44,8 @@ struct lane {
     struct lane_config config;
     struct mailbox mailbox;
     struct link_batch batch;
-    struct lane_worker *workers;
+    struct lane_worker *workers; /* [places]: the workers, on lane 0 then the observers */
+    uint32_t places;
     struct lane_model *models[SLOT_MODELS_MAX]; /* by number, NULL: not placed; any order of commits goes */
     uint32_t model_end;                         /* behind the highest number placed */
     struct letter *grants;                      /* [grant_count], waiting */
@@ -61,11 +62,12 @@ int lane_new(const struct lane_config *config, struct lane **out)
     if (lane == NULL)
         goto no_memory;
     lane->config = *config;
-    lane->workers = calloc(config->workers, sizeof(*lane->workers));
+    lane->places = config->workers + (config->number == 0 ? LANE_OBSERVERS_MAX : 0);
+    lane->workers = calloc(lane->places, sizeof(*lane->workers));
     if (lane->workers == NULL)
         goto free_lane;
     mailbox_init(&lane->mailbox);
-    for (uint32_t w = 0; w < config->workers; w++) {
+    for (uint32_t w = 0; w < lane->places; w++) {
         lane->workers[w].push.tag = lane->workers[w].pull.tag = (int)w;
         link_init(&lane->workers[w].push, config->secret, 0);
         link_init(&lane->workers[w].pull, config->secret, 0);
@@ -87,7 +89,7 @@ void lane_delete(struct lane **out)
 
     if (lane == NULL)
         return;
-    for (uint32_t w = 0; w < lane->config.workers; w++) {
+    for (uint32_t w = 0; w < lane->places; w++) {
         link_close(&lane->workers[w].push);
         link_close(&lane->workers[w].pull);
     }
@@ -124,8 +126,8 @@ static void lane_lost(struct lane *lane, uint32_t rank)
 {
     struct letter letter = {.kind = LETTER_LOST, .rank = rank, .lane = lane->config.number};
 
-    if (lane->workers[rank].lost)
-        return;
+    if (rank >= lane->config.workers || lane->workers[rank].lost)
+        return; /* an observer's end is seen on its control connection */
     lane->workers[rank].lost = true;
     error_save(&letter.error);
     lane_tell(lane, &letter);
@@ -170,12 +172,13 @@ fail:
     lane_lost(lane, 0);
 }
 
-/* lane_grant -- tells a worker where the parameters are, over the pull link; false when it must be tried again. */
+/* lane_grant -- tells a worker or observer where the parameters, or a snapshot, are, over the pull link; false when it must be tried again. */
 static bool lane_grant(struct lane *lane, const struct letter *letter, uint64_t now)
 {
     struct link *pull = &lane->workers[letter->rank].pull;
-    struct message message = {.kind = MESSAGE_PARAMETERS,
-                              .model = letter->board->model,
+    struct message message = {.kind = letter->message,
+                              .model = letter->model,
+                              .step = letter->step,
                               .arena_offset = letter->offsets[0],
                               .header_offset = letter->offsets[1],
                               .words_offset = letter->offsets[2]};
@@ -207,6 +210,19 @@ static void lane_keep_grant(struct lane *lane, const struct letter *letter)
     }
     lane->grants = more;
     lane->grants[lane->grant_count++] = *letter;
+}
+
+/* lane_drop -- no grant of this region is under way any more. */
+static void lane_drop(struct lane *lane, const struct letter *letter)
+{
+    const struct letter dropped = {.kind = LETTER_DROPPED, .region = letter->region};
+    size_t kept = 0;
+
+    for (size_t i = 0; i < lane->grant_count; i++)
+        if (lane->grants[i].region != letter->region)
+            lane->grants[kept++] = lane->grants[i];
+    lane->grant_count = kept;
+    lane_tell(lane, &dropped);
 }
 
 /* lane_accept -- a worker's connection, checked by the shard before. */
@@ -255,6 +271,7 @@ static int lane_letters(struct lane *lane, uint64_t now)
             if (!lane_grant(lane, &letter, now))
                 lane_keep_grant(lane, &letter);
             break;
+        case LETTER_DROP: lane_drop(lane, &letter); break;
         default: break;
         }
     }
@@ -558,7 +575,7 @@ static void lane_attend(struct lane *lane, uint64_t now)
     lane->grant_count = kept;
     if (kept > 0)
         next = now + LANE_RETRY_NS;
-    for (uint32_t w = 0; w < lane->config.workers; w++) {
+    for (uint32_t w = 0; w < lane->places; w++) {
         struct link *links[2] = {&lane->workers[w].push, &lane->workers[w].pull};
         for (int i = 0; i < 2; i++) {
             link_progress(links[i], now);

@@ -38,7 +38,7 @@ int table_new(const struct board *board, const struct plan_fragment *fragment, s
     table->first_row = piece->first_element / table->variable->row_elements;
     table->rows_max = piece->rows_max;
     table->wide = table->variable->dtype == STEPGATE_F64;
-    accumulator_rows_start(&table->sum, table->variable->row_elements, table->wide);
+    accumulator_rows_start(&table->sum, table->variable->dtype, (size_t)table->variable->row_elements);
     table->mean = malloc(table->variable->row_elements * plan_state_element(table->variable->dtype));
     if (table->mean == NULL) {
         table_delete(&table);

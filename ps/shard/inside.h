@@ -8,7 +8,9 @@
 #include "ps/protocol/model.h"
 #include "ps/shard/shard.h"
 
-enum shard_tag { SHARD_MEMBER = 0, SHARD_PEER = 1, SHARD_LEADER = 2 };
+#define SHARD_OBSERVERS_MAX LANE_OBSERVERS_MAX
+
+enum shard_tag { SHARD_MEMBER = 0, SHARD_PEER = 1, SHARD_LEADER = 2, SHARD_OBSERVER = 3 };
 
 /* A worker of the job. */
 struct shard_member {
@@ -120,6 +122,23 @@ struct leader_model {
     uint64_t commits;
 };
 
+/* A process that reads and is not counted. */
+struct shard_observer {
+    struct link control; /* tag: SHARD_OBSERVER + 4 * its place */
+    unsigned fabric;
+    bool up;
+    uint64_t incarnation;
+};
+
+/* A copy for a reader. */
+struct shard_snapshot {
+    struct shard_snapshot *next;
+    struct stepgate_region *region;
+    uint64_t offset;          /* of the copy within it */
+    uint64_t incarnation, id; /* who asked, and its number for it */
+    bool dropping;            /* lane 0 is asked to forget it */
+};
+
 struct shard {
     struct shard_config config;
     struct hello hello;
@@ -129,7 +148,9 @@ struct shard {
     char leader_address[STEPGATE_ADDRESS_BYTES];
     struct shard_member *members; /* [workers] */
     struct shard_peer *peers;     /* [shards], on the leader */
-    struct link leader;           /* on the others */
+    struct shard_observer observers[SHARD_OBSERVERS_MAX];
+    struct shard_snapshot *snapshots;
+    struct link leader; /* on the others */
     unsigned leader_fabric, leader_attempts;
     uint64_t leader_retry_at;
     bool leader_up, done_sent;
@@ -160,6 +181,31 @@ void shard_watch_leaving(struct shard *shard, uint64_t now);
 void shard_abort(struct shard *shard, uint64_t now);
 /* shard_send -- to a worker; a link that is down is the business of its DISCONNECTED event. */
 void shard_send(struct shard *shard, uint32_t rank, const struct message *message, uint64_t now);
+
+/* shard_welcome -- what whoever has proved itself is told. */
+void shard_welcome(const struct shard *shard, struct message *out);
+/* shard_unproven -- a connection that has yet to prove itself, and has not taken too long yet. */
+bool shard_unproven(const struct link *link, uint64_t now);
+
+/* observer: who reads and is not counted */
+int shard_accept_observer(struct shard *shard, unsigned fabric, struct stepgate_request *request,
+                          const struct stepgate_event *event, const struct hello *theirs, uint64_t now);
+int shard_accept_view(struct shard *shard, unsigned fabric, struct stepgate_request *request,
+                      const struct stepgate_event *event, const struct hello *theirs);
+void shard_observer_up(struct shard *shard, uint32_t number, uint64_t now);
+void shard_observer_down(struct shard *shard, uint32_t number);
+void shard_observer_message(struct shard *shard, uint32_t number, const struct message *message,
+                            uint64_t now);
+
+/* snapshot: copies as of one exact step, for readers */
+void shard_snapshot_ask(struct shard *shard, uint64_t incarnation, const struct message *message,
+                        uint64_t now);
+bool shard_snapshot_begin(struct shard_model *model, const struct message *take);
+void shard_snapshot_made(struct shard_model *model, const struct message *take);
+void shard_snapshot_done(struct shard *shard, uint64_t incarnation, const struct message *message);
+void shard_snapshots_drop(struct shard *shard, uint64_t incarnation);
+void shard_snapshot_dropped(struct shard *shard, struct stepgate_region *region);
+void shard_snapshots_delete(struct shard *shard);
 
 /* place: how a model comes in and gets its memory */
 void shard_model_part(struct shard *shard, uint32_t rank, const struct message *message, uint64_t now);

@@ -43,6 +43,9 @@ void shard_abort(struct shard *shard, uint64_t now)
     for (uint32_t w = 0; w < shard->config.workers; w++)
         if (shard->members[w].up && !shard->members[w].left && !shard->members[w].lost)
             link_send(&shard->members[w].control, &abort, now);
+    for (uint32_t i = 0; i < SHARD_OBSERVERS_MAX; i++)
+        if (shard->observers[i].up)
+            link_send(&shard->observers[i].control, &abort, now);
     for (uint32_t s = 1; shard->config.number == 0 && s < shard->config.shards; s++)
         if (shard->peers[s].up)
             link_send(&shard->peers[s].link, &abort, now);
@@ -77,7 +80,7 @@ static void shard_refuse(struct shard *shard, struct stepgate_request *request, 
  * shard_unproven -- a connection that has yet to prove itself keeps others of its rank waiting, who come again, but not for long: it need
  * not be who it says.
  */
-static bool shard_unproven(const struct link *link, uint64_t now)
+bool shard_unproven(const struct link *link, uint64_t now)
 {
     return (link->state == LINK_CONNECTING || link->state == LINK_PROVING) &&
            now < link->last_heard + MEMBER_UNPROVEN_MS * CLOCK_MS;
@@ -185,6 +188,10 @@ void shard_request(struct shard *shard, unsigned fabric, const struct stepgate_e
     else if (theirs.role == STEPGATE_ROLE_WORKER &&
              (theirs.purpose == HELLO_PUSH || theirs.purpose == HELLO_PULL))
         reason = shard_accept_lane(shard, fabric, event->request, event, &theirs);
+    else if (theirs.role == STEPGATE_ROLE_OBSERVER && theirs.purpose == HELLO_CONTROL)
+        reason = shard_accept_observer(shard, fabric, event->request, event, &theirs, now);
+    else if (theirs.role == STEPGATE_ROLE_OBSERVER && theirs.purpose == HELLO_PULL)
+        reason = shard_accept_view(shard, fabric, event->request, event, &theirs);
     else if (theirs.role == STEPGATE_ROLE_PS && theirs.purpose == HELLO_SHARD)
         reason = shard_accept_peer(shard, fabric, event->request, event, &theirs, now);
     if (reason == 0)
@@ -219,6 +226,7 @@ void shard_member_message(struct shard *shard, uint32_t rank, const struct messa
         link_send(&member->control, &left, now);
         link_progress(&member->control, now);
         member->left = true;
+        shard_snapshots_drop(shard, member->control.theirs.incarnation);
         for (uint32_t i = 0; i < SLOT_MODELS_MAX; i++)
             if (shard->models[i] != NULL)
                 shard->models[i]->look = true;
@@ -232,6 +240,8 @@ void shard_member_message(struct shard *shard, uint32_t rank, const struct messa
             break;
         leader_tune(shard, m, now);
         return;
+    case MESSAGE_SNAPSHOT: shard_snapshot_ask(shard, member->control.theirs.incarnation, m, now); return;
+    case MESSAGE_SNAPSHOT_DONE: shard_snapshot_done(shard, member->control.theirs.incarnation, m); return;
     case MESSAGE_COUNTS_ASK:
         if (shard->config.number != 0)
             break;
@@ -328,6 +338,7 @@ void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate
     if (!member->up || member->left || member->lost)
         return;
     member->lost = true;
+    shard_snapshots_drop(shard, member->control.theirs.incarnation);
     if (shard->ending)
         return;
     bool spared = why->code != STEPGATE_EPROTOCOL && shard_spares(shard);

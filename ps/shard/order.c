@@ -118,6 +118,8 @@ static void order_give(struct shard_model *model, const struct message *m)
     struct shard *shard = model->shard;
     struct board_order *order = &model->board.order;
 
+    if (m->kind == MESSAGE_SNAPSHOT_TAKE && !shard_snapshot_begin(model, m))
+        return;
     if (m->kind == MESSAGE_COMMIT || m->kind == MESSAGE_MEASURE)
         shard_tune(model, m->step);
     order_set(model, m);
@@ -296,6 +298,7 @@ void shard_order_progress(struct shard_model *model, uint64_t now)
             order_release(model, model->current.rank, model->current.sequence, now);
             break;
         case MESSAGE_MEASURE: order_norm(model, now); break;
+        case MESSAGE_SNAPSHOT_TAKE: shard_snapshot_made(model, &model->current); break;
         default: order_step(model, now); break;
         }
     }
