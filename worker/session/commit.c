@@ -371,6 +371,38 @@ static void session_commit_initial(struct session_model *model)
     model->finishing = true;
 }
 
+/* session_supported -- what the ps cannot do yet is refused before anybody trains with it. */
+static int session_supported(const struct session *session, const struct model *model)
+{
+    bool plain = model->update == MODEL_STRICT &&
+                 model_replicas(model, session->workers) == session->workers &&
+                 model->non_finite == MODEL_PROPAGATE &&
+                 (model->optimizer == MODEL_SGD || model->optimizer == MODEL_MOMENTUM) &&
+                 model->l2_decay == 0 && model->clip_value == 0 && model->clip_norm == 0 &&
+                 model->clip_global_norm == 0 && model->average_decay == 0;
+
+    for (size_t i = 0; plain && i < model->count; i++) {
+        const struct model_variable *v = &model->variables[i];
+        plain = v->kind == STEPGATE_TRAINED && v->dtype == STEPGATE_F32 &&
+                v->gradient_dtype == STEPGATE_F32 && v->learning_rate_scale == 1 && !v->frozen;
+    }
+    if (!plain)
+        return error_set(STEPGATE_EINVAL, 0,
+                         "use update strict, sgd or momentum, and f32 variables that are trained",
+                         "model %s: a key, kind or option of it is not built yet", model->name);
+    return 0;
+}
+
+/* session_commit_check -- does what was declared fit together, and the job? */
+static int session_commit_check(const struct session_model *model)
+{
+    int status = model_check_keys(model->model);
+
+    if (status == 0)
+        status = model_check_workers(model->model, model->session->workers);
+    return status != 0 ? status : session_supported(model->session, model->model);
+}
+
 /* session_commit_step -- one move of the commit. */
 static int session_commit_step(struct session_model *model, uint64_t now)
 {
@@ -415,7 +447,7 @@ int session_commit_try(struct session_model *model, uint64_t now, struct stepgat
     if (model->model->count == 0)
         return error_set(STEPGATE_EINVAL, 0, "declare at least one variable", "model %s has no variable",
                          model->model->name);
-    int status = model_check_keys(model->model);
+    int status = model->state == MODEL_DECLARED ? session_commit_check(model) : 0;
     if (status != 0)
         return status;
     status = session_commit_step(model, now);
