@@ -72,7 +72,7 @@ static void check_narrow(const struct format *f, float x)
     if (!same(format_value(f, bits), format_nearest(f, (double)x)))
         fail_msg("dtype %d: %a became %04x", f->dtype, (double)x, bits);
     if (isnan(x))
-        assert_true((bits >> (f->mantissa - 1) & 1u) == 1 && !signbit(x) == !(bits & 0x8000u));
+        assert_true(((bits >> (f->mantissa - 1)) & 1) == 1 && (signbit(x) != 0) == (bits > 0x7fff));
 }
 
 static void bytes_are_those_of_the_types(void **state)
