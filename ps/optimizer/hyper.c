@@ -13,6 +13,7 @@ static_assert((int)NUMBER_F32 == STEPGATE_F32 && (int)NUMBER_F64 == STEPGATE_F64
 /* optimizer_powers_start -- see the header. */
 void optimizer_powers_start(const struct model *model, struct optimizer_powers *powers)
 {
+    powers->updates = 0;
     powers->beta1_power = (float)model->beta1;
     powers->beta2_power = (float)model->beta2;
 }
@@ -20,15 +21,16 @@ void optimizer_powers_start(const struct model *model, struct optimizer_powers *
 /* optimizer_powers_next -- see the header. */
 void optimizer_powers_next(const struct model *model, struct optimizer_powers *powers)
 {
+    powers->updates++;
     powers->beta1_power *= (float)model->beta1;
     powers->beta2_power *= (float)model->beta2;
 }
 
 /* hyper_bias -- what adam makes of the rate: in double, from what is f32, rounded once. */
-static void hyper_bias(const struct model *model, uint64_t step, const struct optimizer_powers *powers,
+static void hyper_bias(const struct model *model, const struct optimizer_powers *powers,
                        struct optimizer_hyper *out)
 {
-    double rate = (double)out->rate, t = (double)step + 1;
+    double rate = (double)out->rate, t = (double)powers->updates + 1;
 
     if (model->torch) {
         out->alpha = (float)(rate / (1 - pow(model->beta1, t)));
@@ -75,7 +77,7 @@ void optimizer_hyper_at(const struct model *model, uint64_t step, const struct o
         .scale = 1,
     };
     if (model->optimizer == MODEL_ADAM || model->optimizer == MODEL_ADAMW)
-        hyper_bias(model, step, powers, out);
+        hyper_bias(model, powers, out);
     if (model->optimizer == MODEL_ADAMW)
         out->decay = (float)((double)rate * model->weight_decay);
 }

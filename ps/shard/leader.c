@@ -172,7 +172,8 @@ static void leader_describe(struct shard_model *model, const struct mode_decisio
     shard_tune(model, d->step);
     optimizer_hyper_at(model->model, d->step, &lead->powers, &hyper);
     memcpy(commit->hyper, &hyper, sizeof(hyper));
-    memcpy(commit->powers, &lead->powers, sizeof(commit->powers));
+    memcpy(&commit->powers[0], &lead->powers.beta1_power, sizeof(float));
+    memcpy(&commit->powers[1], &lead->powers.beta2_power, sizeof(float));
     switch (model->model->update) {
     case MODEL_TF: commit->set_kind = MESSAGE_SET_ACCUMULATED; break;
     case MODEL_STRICT: commit->set_kind = model->together ? MESSAGE_SET_ALL : MESSAGE_SET_RANKS; break;

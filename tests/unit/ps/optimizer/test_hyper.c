@@ -127,7 +127,7 @@ static void a_late_step_has_no_bias_left(void **state)
 {
     (void)state;
     struct model *model = model_of(MODEL_ADAM, true);
-    struct optimizer_powers powers = {0, 0};
+    struct optimizer_powers powers = {0, 0, UINT64_C(1) << 50};
     struct optimizer_hyper h;
     optimizer_hyper_at(model, UINT64_C(1) << 50, &powers, &h);
     assert_true(h.alpha == 0.003f && h.root2 == 1);
