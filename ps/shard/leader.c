@@ -172,8 +172,6 @@ static void leader_describe(struct shard_model *model, const struct mode_decisio
     shard_tune(model, d->step);
     optimizer_hyper_at(model->model, d->step, &lead->powers, &hyper);
     memcpy(commit->hyper, &hyper, sizeof(hyper));
-    memcpy(&commit->powers[0], &lead->powers.beta1_power, sizeof(float));
-    memcpy(&commit->powers[1], &lead->powers.beta2_power, sizeof(float));
     switch (model->model->update) {
     case MODEL_TF: commit->set_kind = MESSAGE_SET_ACCUMULATED; break;
     case MODEL_STRICT: commit->set_kind = model->together ? MESSAGE_SET_ALL : MESSAGE_SET_RANKS; break;
@@ -486,6 +484,11 @@ void leader_counts(const struct shard *shard, const struct message *ask, struct 
                                .model = ask->model,
                                .rank = ask->rank,
                                .counters = {counts.accepted, counts.stale, counts.non_finite, counts.empty}};
+    if (lead == NULL || lead->mode == NULL)
+        return;
+    answer->step = mode_step(lead->mode);
+    memcpy(&answer->powers[0], &lead->powers.beta1_power, sizeof(float));
+    memcpy(&answer->powers[1], &lead->powers.beta2_power, sizeof(float));
 }
 
 /* leader_barrier -- lets go when every worker that is still there is in the same barrier. */
