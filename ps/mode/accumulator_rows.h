@@ -34,7 +34,7 @@ void accumulator_rows_free(struct accumulator_rows *rows);
 void accumulator_rows_clear(struct accumulator_rows *rows);
 /*
  * accumulator_rows_add -- n rows of one contribution: values are n x width of the computing type. Indices rise strictly. Errors: EINVAL (they do not; nothing
- * is added), ENOMEM (the same). factor multiplies the values, weight is what the contribution counts in a row's own divisor.
+ * is added), ENOMEM (the same). factor multiplies the values; weight is what the contribution counts in a row's own divisor.
  */
 int accumulator_rows_add(struct accumulator_rows *rows, const uint64_t *indices, const void *values, size_t n,
                          double factor, double weight);
