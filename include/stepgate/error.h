@@ -53,7 +53,8 @@ enum stepgate_error_code {
     STEPGATE_EJOIN = 82,     /* not everybody came within join_timeout */
     STEPGATE_ELOST = 83,     /* a member the job cannot do without is lost */
     STEPGATE_EENDED = 84,    /* the job is over */
-    STEPGATE_ESTEPTIME = 85  /* step_timeout passed */
+    STEPGATE_ESTEPTIME = 85, /* step_timeout passed */
+    STEPGATE_ENONFINITE = 86 /* a contribution with an infinity or a NaN, and the model says fail */
 };
 
 /* What a caller must throw away after an error. */

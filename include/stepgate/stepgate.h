@@ -12,6 +12,7 @@
 #include "stepgate/server.h"
 #include "stepgate/step.h"
 #include "stepgate/transport.h"
+#include "stepgate/tune.h"
 #include "stepgate/version.h"
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ps/lane/kernel.h"
+#include "ps/lane/apply.h"
 #include "ps/protocol/model.h"
 #include "transport/base/clock.h"
 #include "transport/base/error.h"
@@ -19,30 +19,37 @@ struct lane_worker {
     bool lost; /* the shard was told */
 };
 
+/* What has come of the contribution that is being written into one slot of one worker. */
+struct lane_arrival {
+    uint64_t next; /* its sequence + 1; 0: nothing has come yet */
+    uint8_t spans; /* bits: these groups' have arrived */
+};
+
 /* What a lane keeps of one model. Bits are groups. */
 struct lane_model {
     struct board *board;
-    uint8_t all;                       /* groups whose span of this lane is not empty */
-    uint64_t awaited[PLAN_GROUPS_MAX]; /* step whose gradients a group takes now */
-    bool initial;                      /* the initial values are awaited */
-    uint64_t done;                     /* number of the last order done */
+    struct apply *apply;
+    uint8_t all;   /* groups whose span of this lane is not empty */
+    bool initial;  /* the initial values are awaited */
+    uint64_t done; /* number of the last order done */
     bool applying;
     uint32_t next_group;
-    uint8_t *arrived;    /* [workers] bits: this span has arrived for awaited[group] */
-    uint8_t *announce;   /* [workers] bits: awaited[group] is to be announced */
-    uint64_t announcing; /* bits set in announce, over all workers */
+    uint64_t ready[PLAN_GROUPS_MAX]; /* step that may be read */
+    struct lane_arrival *arrivals;   /* [workers * depth] */
+    uint8_t *announce;               /* [workers] bits: ready[group] is to be announced */
+    uint64_t announcing;             /* bits set in announce, over all workers */
 };
 
 struct lane {
     struct lane_config config;
     struct mailbox mailbox;
     struct link_batch batch;
-    struct lane_worker *workers;
+    struct lane_worker *workers; /* [places]: the workers, on lane 0 then the observers */
+    uint32_t places;
     struct lane_model *models[SLOT_MODELS_MAX]; /* by number, NULL: not placed; any order of commits goes */
     uint32_t model_end;                         /* behind the highest number placed */
     struct letter *grants;                      /* [grant_count], waiting */
     size_t grant_count;
-    const float **gradients; /* [workers], for the kernel */
     uint64_t attend_at;
     struct lane_stats stats;
 };
@@ -55,12 +62,12 @@ int lane_new(const struct lane_config *config, struct lane **out)
     if (lane == NULL)
         goto no_memory;
     lane->config = *config;
-    lane->workers = calloc(config->workers, sizeof(*lane->workers));
-    lane->gradients = calloc(config->workers, sizeof(*lane->gradients));
-    if (lane->workers == NULL || lane->gradients == NULL)
+    lane->places = config->workers + (config->number == 0 ? LANE_OBSERVERS_MAX : 0);
+    lane->workers = calloc(lane->places, sizeof(*lane->workers));
+    if (lane->workers == NULL)
         goto free_lane;
     mailbox_init(&lane->mailbox);
-    for (uint32_t w = 0; w < config->workers; w++) {
+    for (uint32_t w = 0; w < lane->places; w++) {
         lane->workers[w].push.tag = lane->workers[w].pull.tag = (int)w;
         link_init(&lane->workers[w].push, config->secret, 0);
         link_init(&lane->workers[w].pull, config->secret, 0);
@@ -70,7 +77,6 @@ int lane_new(const struct lane_config *config, struct lane **out)
 
 free_lane:
     free(lane->workers);
-    free(lane->gradients);
     free(lane);
 no_memory:
     return error_set(STEPGATE_ENOMEM, 0, "", "no memory for a lane of %u workers", config->workers);
@@ -83,21 +89,21 @@ void lane_delete(struct lane **out)
 
     if (lane == NULL)
         return;
-    for (uint32_t w = 0; w < lane->config.workers; w++) {
+    for (uint32_t w = 0; w < lane->places; w++) {
         link_close(&lane->workers[w].push);
         link_close(&lane->workers[w].pull);
     }
     for (uint32_t m = 0; m < lane->model_end; m++) {
         if (lane->models[m] == NULL)
             continue;
-        free(lane->models[m]->arrived);
+        apply_delete(&lane->models[m]->apply);
+        free(lane->models[m]->arrivals);
         free(lane->models[m]->announce);
         free(lane->models[m]);
     }
     mailbox_clear(&lane->mailbox);
     free(lane->grants);
     free(lane->workers);
-    free(lane->gradients);
     free(lane);
     *out = NULL;
 }
@@ -120,8 +126,8 @@ static void lane_lost(struct lane *lane, uint32_t rank)
 {
     struct letter letter = {.kind = LETTER_LOST, .rank = rank, .lane = lane->config.number};
 
-    if (lane->workers[rank].lost)
-        return;
+    if (rank >= lane->config.workers || lane->workers[rank].lost)
+        return; /* an observer's end is seen on its control connection */
     lane->workers[rank].lost = true;
     error_save(&letter.error);
     lane_tell(lane, &letter);
@@ -131,7 +137,7 @@ static void lane_lost(struct lane *lane, uint32_t rank)
 static const struct plan_span *lane_span(const struct lane *lane, const struct lane_model *model,
                                          uint32_t group)
 {
-    return &model->board->plan->spans[group][lane->config.number];
+    return &model->board->shard->spans[group][lane->config.number];
 }
 
 /* lane_take_board -- a new model. */
@@ -143,12 +149,13 @@ static void lane_take_board(struct lane *lane, struct board *board)
         goto fail;
     model->board = board;
     model->initial = true;
-    model->arrived = calloc(board->workers, 1);
+    model->arrivals = calloc((size_t)board->workers * board->depth, sizeof(*model->arrivals));
     model->announce = calloc(board->workers, 1);
-    if (model->arrived == NULL || model->announce == NULL)
+    if (model->arrivals == NULL || model->announce == NULL ||
+        apply_new(board, lane->config.number, &model->apply) != 0)
         goto fail;
-    for (uint32_t g = 0; g < board->plan->groups; g++)
-        if (lane_span(lane, model, g)->end > lane_span(lane, model, g)->begin)
+    for (uint32_t g = 0; g < board->shard->groups; g++)
+        if (lane_span(lane, model, g)->fragments > 0)
             model->all |= (uint8_t)(1u << g);
     lane->models[board->model] = model;
     if (lane->model_end <= board->model)
@@ -157,7 +164,7 @@ static void lane_take_board(struct lane *lane, struct board *board)
 
 fail:
     if (model != NULL) {
-        free(model->arrived);
+        free(model->arrivals);
         free(model->announce);
     }
     free(model);
@@ -165,14 +172,16 @@ fail:
     lane_lost(lane, 0);
 }
 
-/* lane_grant -- tells a worker where the parameters are, over the pull link; false when it must be tried again. */
+/* lane_grant -- tells a worker or observer where the parameters, or a snapshot, are, over the pull link; false when it must be tried again. */
 static bool lane_grant(struct lane *lane, const struct letter *letter, uint64_t now)
 {
     struct link *pull = &lane->workers[letter->rank].pull;
-    struct message message = {.kind = MESSAGE_PARAMETERS,
-                              .model = letter->board->model,
+    struct message message = {.kind = letter->message,
+                              .model = letter->model,
+                              .step = letter->step,
                               .arena_offset = letter->offsets[0],
-                              .header_offset = letter->offsets[1]};
+                              .header_offset = letter->offsets[1],
+                              .words_offset = letter->offsets[2]};
 
     if (pull->state == LINK_DOWN)
         return true;
@@ -201,6 +210,19 @@ static void lane_keep_grant(struct lane *lane, const struct letter *letter)
     }
     lane->grants = more;
     lane->grants[lane->grant_count++] = *letter;
+}
+
+/* lane_drop -- no grant of this region is under way any more. */
+static void lane_drop(struct lane *lane, const struct letter *letter)
+{
+    const struct letter dropped = {.kind = LETTER_DROPPED, .region = letter->region};
+    size_t kept = 0;
+
+    for (size_t i = 0; i < lane->grant_count; i++)
+        if (lane->grants[i].region != letter->region)
+            lane->grants[kept++] = lane->grants[i];
+    lane->grant_count = kept;
+    lane_tell(lane, &dropped);
 }
 
 /* lane_accept -- a worker's connection, checked by the shard before. */
@@ -249,26 +271,24 @@ static int lane_letters(struct lane *lane, uint64_t now)
             if (!lane_grant(lane, &letter, now))
                 lane_keep_grant(lane, &letter);
             break;
+        case LETTER_DROP: lane_drop(lane, &letter); break;
         default: break;
         }
     }
     return busy;
 }
 
-/* lane_complete -- every span of this lane has arrived from a rank: counts it for the shard. */
-static void lane_complete(struct lane *lane, struct lane_model *model, uint32_t rank)
+/* lane_complete -- every span of this lane has arrived of one contribution, or of the initial values: counts it for the shard. */
+static void lane_complete(struct lane *lane, struct lane_model *model, uint32_t rank, uint32_t slot)
 {
     struct board *board = model->board;
 
-    if (model->initial) {
+    if (model->initial)
         atomic_fetch_add_explicit(&board->arrived_initial, 1,
                                   memory_order_release); /* pairs with the shard's load */
-    } else {
-        uint64_t step = model->awaited[(unsigned)__builtin_ctz(model->all)];
-        /* pairs with the shard's acquire load */
-        atomic_store_explicit(&board->arrived[(size_t)lane->config.number * board->workers + rank], step + 1,
-                              memory_order_release);
-    }
+    else                                                 /* pairs with the shard's acquire load */
+        atomic_store_explicit(&board->arrived[board_arrived(board, lane->config.number, rank, slot)],
+                              model->arrivals[(size_t)rank * board->depth + slot].next, memory_order_release);
     atomic_fetch_add_explicit(&board->arrivals, 1,
                               memory_order_release); /* pairs with the shard's acquire load */
     if (lane->config.wake_shard != NULL)
@@ -284,60 +304,96 @@ static void lane_violation(struct lane *lane, uint32_t rank, const char *what)
     lane_lost(lane, rank);
 }
 
-/* lane_header -- does a header, already copied, fit what is awaited? */
+/* lane_header -- does a header, already copied, belong to the span and the slot that its notify names? */
 static bool lane_header(const struct lane *lane, const struct lane_model *model,
-                        const struct slot_header *header, uint32_t rank, uint32_t group)
+                        const struct slot_header *header, uint32_t rank, uint32_t slot, uint32_t group)
 {
-    const struct plan_span *span = lane_span(lane, model, group);
+    const struct board *board = model->board;
     uint32_t kind = model->initial ? SLOT_INITIAL : SLOT_GRADIENT;
+    uint64_t bytes = model->initial ? 0 : lane_span(lane, model, group)->slot_bytes;
 
-    return header->magic == SLOT_MAGIC && header->model == model->board->model &&
+    return header->magic == SLOT_MAGIC && header->model == board->model &&
            header->lane == lane->config.number && header->group == group && header->rank == rank &&
-           header->bytes == span->end - span->begin &&
-           header->incarnation == model->board->slots[rank].incarnation && header->kind == kind
-#ifndef STEPGATE_MUTANT_LATE_CHUNK_ACCEPTED
-           && header->step == model->awaited[group]
-#endif
-        ;
+           header->slot == slot && header->bytes == bytes && header->kind == kind &&
+           header->incarnation == board->slots[rank].incarnation && header->sequence % board->depth == slot;
 }
 
-/* lane_notify -- a span has arrived. The notify's low bits tell an old one; the header, copied before it is checked, proves the rest. */
+/* lane_arrive -- a span of contribution `sequence`, in its slot. */
+static void lane_arrive(struct lane *lane, struct lane_model *model, uint32_t rank, uint32_t slot,
+                        uint32_t group, uint64_t sequence)
+{
+    struct lane_arrival *arrival = &model->arrivals[(size_t)rank * model->board->depth + slot];
+
+#ifndef STEPGATE_MUTANT_LATE_CHUNK_ACCEPTED
+    if (sequence + 1 < arrival->next) {
+        lane->stats.stale++;
+        return;
+    }
+    if (sequence + 1 > arrival->next)
+        *arrival = (struct lane_arrival){.next = sequence + 1};
+#else
+    arrival->next = sequence + 1;
+    if (arrival->spans == model->all)
+        arrival->spans = 0;
+#endif
+    if (arrival->spans & (1u << group)) {
+        lane->stats.duplicates++;
+        return;
+    }
+    arrival->spans |= (uint8_t)(1u << group);
+    if (arrival->spans == model->all)
+        lane_complete(lane, model, rank, slot);
+}
+
+/* lane_model_of -- the model that a notify is about; NULL after a violation. */
+static struct lane_model *lane_model_of(struct lane *lane, uint32_t rank, uint32_t value, uint64_t now)
+{
+    uint32_t number = slot_notify_model(value);
+
+    if (lane->models[number] == NULL)
+        lane_letters(lane, now); /* the shard tells lanes of a model before it tells workers */
+    struct lane_model *model = lane->models[number];
+    if (model == NULL || !(model->all & (1u << slot_notify_group(value))) ||
+        slot_notify_slot(value) >= model->board->depth) {
+        lane_violation(lane, rank, "a notify for a span that is not there");
+        return NULL;
+    }
+    return model;
+}
+
+/*
+ * lane_notify -- a span has arrived. The notify's low bits tell one of a contribution that is no longer in the slot; the header, copied before it is
+ * checked, proves the rest.
+ */
 static void lane_notify(struct lane *lane, uint32_t rank, uint32_t value, uint64_t now)
 {
-    uint32_t number = slot_notify_model(value), group = slot_notify_group(value);
+    uint32_t slot = slot_notify_slot(value), group = slot_notify_group(value);
     struct slot_header header;
+    static_assert(SLOT_MODELS_MAX == 256, "a notify's model is always an index");
 
     lane->stats.notifies++;
-    if (number < SLOT_MODELS_MAX && lane->models[number] == NULL)
-        lane_letters(lane, now); /* the shard tells lanes of a model before it tells workers */
-    struct lane_model *model = number < SLOT_MODELS_MAX ? lane->models[number] : NULL;
-    if (model == NULL || group >= PLAN_GROUPS_MAX || !(model->all & (1u << group))) {
-        lane_violation(lane, rank, "a notify for a span that is not there");
+    struct lane_model *model = lane_model_of(lane, rank, value, now);
+    if (model == NULL)
+        return;
+    memcpy(&header,
+           model->board->slots[rank].headers +
+               slot_header_offset(model->board->lanes, slot, lane->config.number, group),
+           sizeof(header));
+    if (!model->initial && header.kind == SLOT_INITIAL) {
+        lane->stats.stale++; /* the initial values have the number 0 like the first contribution */
         return;
     }
 #if !defined(STEPGATE_MUTANT_SEQUENCE_IGNORED) && !defined(STEPGATE_MUTANT_LATE_CHUNK_ACCEPTED)
-    if (slot_notify_step(value) != (model->awaited[group] & 0xffffu)) {
+    if (slot_notify_number(value) != (header.sequence & 0xffffu)) {
         lane->stats.stale++;
         return;
     }
 #endif
-    if (model->arrived[rank] & (1u << group)) {
-        lane->stats.duplicates++;
-        return;
-    }
-    memcpy(&header, model->board->slots[rank].headers + slot_header_offset(lane->config.number, group),
-           sizeof(header));
-    if (!model->initial && header.kind == SLOT_INITIAL) {
-        lane->stats.stale++; /* the initial values are of step 0 like the first gradients */
-        return;
-    }
-    if (!lane_header(lane, model, &header, rank, group) || (model->initial && rank != 0)) {
+    if (!lane_header(lane, model, &header, rank, slot, group) || (model->initial && rank != 0)) {
         lane_violation(lane, rank, "a header that does not fit its notify");
         return;
     }
-    model->arrived[rank] |= (uint8_t)(1u << group);
-    if (model->arrived[rank] == model->all && !model->applying)
-        lane_complete(lane, model, rank);
+    lane_arrive(lane, model, rank, slot, group, header.sequence);
 }
 
 /* lane_event -- one event of the queue. */
@@ -385,52 +441,62 @@ static void lane_announce(struct lane_model *model, uint32_t group)
         }
 }
 
-/* lane_sum -- which gradients, with which weights, for one span. */
-static struct kernel_sum lane_sum(struct lane *lane, const struct board *board, uint64_t offset)
+/* lane_moves -- does the order make a new step? */
+static bool lane_moves(const struct board *board)
 {
-    const struct board_order *order = &board->order;
-
-    for (uint32_t i = 0; i < order->count; i++)
-        lane->gradients[i] = (const float *)(const void *)(board->slots[order->ranks[i]].arena + offset);
-    return (struct kernel_sum){lane->gradients, order->weighted ? order->weights : NULL, order->count,
-                               order->divisor};
+    return board->order.kind == BOARD_APPLY || board->order.kind == BOARD_CARRY;
 }
 
-/* lane_apply_span -- one pass over this lane's part of a group. */
-static void lane_apply_span(struct lane *lane, struct lane_model *model, uint32_t group)
+/*
+ * lane_open -- an order begins. A reader that has copied bytes of the parity that is written from here on must see that they are gone: the
+ * fence keeps the word before the first of them.
+ */
+static void lane_open(struct lane *lane, struct lane_model *model)
 {
-    const struct board *board = model->board;
-    const struct board_order *order = &board->order;
-    const struct plan_span *span = lane_span(lane, model, group);
-    uint64_t bytes = span->end - span->begin;
-    size_t n = bytes / sizeof(float);
-    unsigned parity = (unsigned)(order->step & 1);
+    struct board *board = model->board;
+    struct slot_words *words = &board->words[lane->config.number];
 
-#ifdef STEPGATE_MUTANT_PARITY_SWAPPED
-    parity ^= order->step % 7 == 3 ? 1u : 0u;
-#endif
-    uint8_t *now = board->parameters[parity] + span->begin,
-            *next = board->parameters[parity ^ 1u] + span->begin;
-    const float *from = (const float *)(const void *)now;
-    float *to = (float *)(void *)next;
-    if (order->kind == BOARD_INITIAL) {
-        memcpy(board->parameters[0] + span->begin, board->slots[0].arena + span->begin, bytes);
-        memcpy(board->parameters[1] + span->begin, board->slots[0].arena + span->begin, bytes);
-    } else if (order->kind == BOARD_CARRY) {
-        memcpy(next, now, bytes);
-    } else {
-        struct kernel_sum sum = lane_sum(lane, board, span->begin);
-        if (board->optimizer == MODEL_MOMENTUM)
-            kernel_momentum(&sum, from, to, (float *)(void *)(board->state + span->begin), order->rate,
-                            order->momentum, n);
-        else
-            kernel_sgd(&sum, from, to, order->rate, n);
-#ifdef STEPGATE_MUTANT_DOUBLE_APPLY
-        if (order->step % 5 == 2)
-            kernel_sgd(&sum, to, to, order->rate, n);
-#endif
+    model->applying = true;
+    model->next_group = 0;
+    apply_begin(model->apply);
+    if (board->order.kind == BOARD_INITIAL) {
+        atomic_store_explicit(&words->writing[0], 0, memory_order_relaxed); /* published by applied[] */
+        atomic_store_explicit(&words->writing[1], UINT64_MAX, memory_order_relaxed);
     }
-    lane->stats.applied_spans++;
+    if (!lane_moves(board))
+        return;
+    uint64_t step = board->order.step + 1;
+#ifndef STEPGATE_MUTANT_WRITING_NOT_TOLD
+    atomic_store_explicit(&words->writing[step & 1], step, memory_order_relaxed);
+#endif
+    atomic_thread_fence(
+        memory_order_release); /* pairs with the acquire fence of readers, before they look again */
+}
+
+/* lane_ready -- a group of the step may be read: for readers that look, and for workers that are told. */
+static void lane_ready(struct lane *lane, struct lane_model *model, uint32_t group)
+{
+    struct board *board = model->board;
+    uint64_t step = board->order.kind == BOARD_INITIAL ? 0 : board->order.step + 1;
+
+    /* release: whoever sees the step sees its bytes */
+    atomic_store_explicit(&board->words[lane->config.number].applied[group], step, memory_order_release);
+    model->ready[group] = step;
+    lane_announce(model, group);
+}
+
+/* lane_close -- an order is done. */
+static void lane_close(struct lane *lane, struct lane_model *model, uint64_t number)
+{
+    struct board *board = model->board;
+
+    model->initial = model->initial && board->order.kind != BOARD_INITIAL;
+    model->applying = false;
+    model->done = number;
+    atomic_store_explicit(&board->applied[lane->config.number], number,
+                          memory_order_release); /* pairs with the shard */
+    if (lane->config.wake_shard != NULL)
+        lane->config.wake_shard(lane->config.wake_context);
 }
 
 /* lane_apply -- the next group of an order, or nothing. */
@@ -442,49 +508,32 @@ static int lane_apply(struct lane *lane, struct lane_model *model)
 
     if (number == model->done)
         return 0;
+    bool tells = lane_moves(board) || board->order.kind == BOARD_INITIAL;
     if (!model->applying) {
-        model->applying = true;
-        model->next_group = 0;
+        lane_open(lane, model);
 #ifdef STEPGATE_MUTANT_SLOT_FREED_EARLY
-        for (uint32_t g = 0; g < board->plan->groups; g++)
-            if (model->all >> g & 1u && board->order.kind != BOARD_INITIAL) {
-                for (uint32_t w = 0; w < board->workers; w++)
-                    model->arrived[w] &= (uint8_t) ~(1u << g);
-                model->awaited[g] = board->order.step + 1;
-                lane_announce(model, g);
-            }
+        for (uint32_t g = 0; g < board->shard->groups; g++)
+            if (model->all >> g & 1u && lane_moves(board))
+                lane_ready(lane, model, g);
         return 1;
 #endif
     }
-    while (model->next_group < board->plan->groups && !(model->all & (1u << model->next_group)))
+    while (model->next_group < board->shard->groups && !(model->all & (1u << model->next_group)))
         model->next_group++;
-    if (model->next_group < board->plan->groups) {
+    if (model->next_group < board->shard->groups) {
         uint32_t group = model->next_group++;
-        lane_apply_span(lane, model, group);
+        if (apply_span(model->apply, group) != 0)
+            lane_lost(lane, 0); /* the shard ends the job: the reason is this thread's last error */
+        lane->stats.applied_spans++;
 #ifdef STEPGATE_MUTANT_SLOT_FREED_EARLY
-        if (board->order.kind == BOARD_INITIAL) {
+        if (lane_moves(board))
+            return 1;
 #endif
-            for (uint32_t w = 0; w < board->workers; w++)
-                model->arrived[w] &= (uint8_t) ~(1u << group);
-            model->awaited[group] = board->order.kind == BOARD_INITIAL ? 0 : board->order.step + 1;
-            lane_announce(model, group);
-#ifdef STEPGATE_MUTANT_SLOT_FREED_EARLY
-        }
-#endif
+        if (tells)
+            lane_ready(lane, model, group);
         return 1;
     }
-    bool was_initial = model->initial;
-    model->initial = false;
-    model->applying = false;
-    model->done = number;
-    atomic_store_explicit(&board->applied[lane->config.number], number,
-                          memory_order_release); /* pairs with the shard */
-    /* a fast worker's spans of the next step came while this one was being applied */
-    for (uint32_t w = 0; w < board->workers && !was_initial; w++)
-        if (model->all != 0 && model->arrived[w] == model->all)
-            lane_complete(lane, model, w);
-    if (lane->config.wake_shard != NULL)
-        lane->config.wake_shard(lane->config.wake_context);
+    lane_close(lane, model, number);
     return 1;
 }
 
@@ -498,7 +547,7 @@ static int lane_announcements(struct lane *lane, struct lane_model *model)
         while (model->announce[w] != 0) {
             uint32_t group = (uint32_t)__builtin_ctz(model->announce[w]);
             if (push->state == LINK_UP) {
-                uint32_t value = slot_notify(model->board->model, group, model->awaited[group]);
+                uint32_t value = slot_notify(model->board->model, 0, group, model->ready[group]);
                 int status = push->endpoint->transport->endpoint_notify(push->endpoint, value);
                 if (status == -STEPGATE_EAGAIN)
                     break;
@@ -526,7 +575,7 @@ static void lane_attend(struct lane *lane, uint64_t now)
     lane->grant_count = kept;
     if (kept > 0)
         next = now + LANE_RETRY_NS;
-    for (uint32_t w = 0; w < lane->config.workers; w++) {
+    for (uint32_t w = 0; w < lane->places; w++) {
         struct link *links[2] = {&lane->workers[w].push, &lane->workers[w].pull};
         for (int i = 0; i < 2; i++) {
             link_progress(links[i], now);

@@ -14,6 +14,7 @@
 #include "ps/protocol/link.h"
 
 #define LANE_FABRICS_MAX 2
+#define LANE_OBSERVERS_MAX 64 /* lane 0 has places for their pull links behind those of the workers */
 
 struct lane_config {
     uint32_t number, workers, shard, shards;

@@ -12,8 +12,11 @@
 enum letter_kind {
     LETTER_ACCEPT = 1, /* to the lane: request, hello, purpose, rank, fabric, domain */
     LETTER_BOARD = 2,  /* to the lane: board */
-    LETTER_GRANT = 3,  /* to lane 0: tell `rank` the parameters of board: region, offsets */
-    LETTER_LOST = 4    /* to the shard: rank, error */
+    LETTER_GRANT =
+        3, /* to lane 0: tell `rank` of a region, with a message of that kind: model, step, offsets */
+    LETTER_LOST = 4,   /* to the shard: rank, error */
+    LETTER_DROP = 5,   /* to lane 0: forget the region */
+    LETTER_DROPPED = 6 /* to the shard: it is forgotten */
 };
 
 struct board;
@@ -21,14 +24,16 @@ struct board;
 struct letter {
     int kind;
     struct letter *next;
-    uint32_t rank, lane, fabric;
+    uint32_t rank, lane, fabric, model;
+    int message; /* enum message_kind */
+    uint64_t step;
     uint8_t purpose;
     struct stepgate_request *request;
     uint8_t hello[STEPGATE_HELLO_BYTES];
     struct stepgate_domain *domain;
     struct board *board;
     struct stepgate_region *region;
-    uint64_t offsets[2];
+    uint64_t offsets[3]; /* of both parities, and of the words */
     struct stepgate_error error;
 };
 

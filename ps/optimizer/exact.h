@@ -2,7 +2,7 @@
 /*
  * exact -- a sum of doubles without rounding: the order of additions, and how they were shared out, do not show in the result.
  *
- * A fixed-point number wide enough for every finite double. Limb i counts units of 2^(32 i - 1074) and has 31 bits of room for carries.
+ * A fixed-point number wide enough for every finite double. Limb i counts units of 2^(32 i - 1074) and has room for the carries of many additions.
  */
 #ifndef PS_OPTIMIZER_EXACT_H
 #define PS_OPTIMIZER_EXACT_H

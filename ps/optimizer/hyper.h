@@ -23,9 +23,10 @@ struct optimizer_hyper {
 #define OPTIMIZER_HYPER_FLOATS 16
 static_assert(sizeof(struct optimizer_hyper) == OPTIMIZER_HYPER_FLOATS * sizeof(float), "no padding");
 
-/* The visible slots of TensorFlow's Adam. */
+/* What adam has of the model, not of a variable: the visible slots of TensorFlow's, and the number of updates, by which PyTorch's corrects. A step that is skipped is no update. */
 struct optimizer_powers {
     float beta1_power, beta2_power;
+    uint64_t updates;
 };
 
 /* optimizer_powers_start -- as they are used at step 0: beta1 and beta2. */

@@ -30,7 +30,6 @@ struct optimizer_variable {
 
 struct optimizer_rule {
     const char *name; /* of the optimizer, as stepgate_model_set takes it */
-    bool torch;       /* the formula is PyTorch's, not TensorFlow's */
     bool decays;      /* l2 is added to the gradient; not for none */
     unsigned slots;   /* arrays of state beside the variable, of the computing type: 0, 1, 2 */
     const char *slot_names[OPTIMIZER_SLOTS_MAX];

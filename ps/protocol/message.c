@@ -86,8 +86,6 @@ static void message_pack_commit(struct bytes_writer *w, const struct message *m)
     bytes_put_u32(w, m->count);
     for (unsigned i = 0; i < MESSAGE_HYPER; i++)
         bytes_put_u32(w, m->hyper[i]);
-    bytes_put_u32(w, m->powers[0]);
-    bytes_put_u32(w, m->powers[1]);
     message_pack_part(w, m);
 }
 
@@ -103,8 +101,6 @@ static void message_unpack_commit(struct bytes_reader *r, struct message *m)
     m->count = bytes_get_u32(r);
     for (unsigned i = 0; i < MESSAGE_HYPER; i++)
         m->hyper[i] = bytes_get_u32(r);
-    m->powers[0] = bytes_get_u32(r);
-    m->powers[1] = bytes_get_u32(r);
     message_unpack_part(r, m);
     if (m->set_kind > MESSAGE_SET_NONE)
         r->underflow = true;
@@ -207,8 +203,11 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
     case MESSAGE_COUNTS:
         bytes_put_u32(&w, m->model);
         bytes_put_u32(&w, m->rank);
+        bytes_put_u64(&w, m->step);
         for (int i = 0; i < 4; i++)
             bytes_put_u64(&w, m->counters[i]);
+        bytes_put_u32(&w, m->powers[0]);
+        bytes_put_u32(&w, m->powers[1]);
         break;
     case MESSAGE_FIND: bytes_put_text(&w, m->key); break;
     case MESSAGE_FOUND:
@@ -340,8 +339,11 @@ static void message_unpack_body(struct bytes_reader *r, struct message *m)
     case MESSAGE_COUNTS:
         m->model = bytes_get_u32(r);
         m->rank = bytes_get_u32(r);
+        m->step = bytes_get_u64(r);
         for (int i = 0; i < 4; i++)
             m->counters[i] = bytes_get_u64(r);
+        m->powers[0] = bytes_get_u32(r);
+        m->powers[1] = bytes_get_u32(r);
         break;
     case MESSAGE_FIND: bytes_get_text(r, m->key, sizeof(m->key)); break;
     case MESSAGE_FOUND:

@@ -33,7 +33,7 @@ enum message_kind {
     MESSAGE_COMPLETE =
         10, /* shard -> leader: model, step, sequence, rank, slot kind: this contribution is complete here. rank MESSAGE_EVERYBODY: all of the step, and the one before is applied */
     MESSAGE_COMMIT =
-        11, /* leader -> shard: model, step, slot kind, set kind, rank, sequence, count, hyper, powers, ranks (bitmap). Idempotent by step */
+        11, /* leader -> shard: model, step, slot kind, set kind, rank, sequence, count, hyper, ranks (bitmap). Idempotent by step */
     MESSAGE_TOKEN =
         12, /* leader -> worker: model, step (to begin), sequence (answered), verdict, verdict_step, staleness */
     MESSAGE_APPLIED = 13,      /* shard -> leader: model, step (the one that was committed), slot kind */
@@ -56,8 +56,9 @@ enum message_kind {
         25, /* shard -> leader: rank: a worker left or is lost here, where that does not end the job */
     MESSAGE_TUNE = 26, /* worker 0 -> leader: model, step, key, value: a hyper-parameter from that step on */
     MESSAGE_COUNTS_ASK = 27, /* worker or observer -> leader: model, rank */
-    MESSAGE_COUNTS = 28,     /* leader -> worker or observer: model, rank, four counters */
-    MESSAGE_FIND = 29,       /* observer -> shard: key (name of a model) */
+    MESSAGE_COUNTS =
+        28, /* leader -> worker or observer: model, rank, step, four counters, beta powers of adam */
+    MESSAGE_FIND = 29, /* observer -> shard: key (name of a model) */
     MESSAGE_FOUND =
         30, /* shard -> observer: model, step, descriptor etc. follow: first parts (MODEL_PART), then this; total 0: not committed yet */
     MESSAGE_WATCH = 31,    /* observer -> shard: model: grant me its parameters */

@@ -40,7 +40,7 @@ struct model_variable {
     bool decays, frozen, average; /* trained, sparse; average is resolved by model_check_keys */
     int row_mean;                 /* sparse: enum model_row_mean */
     int assign;                   /* assigned: enum model_assign */
-    uint32_t set;                 /* bits of the options that were set (option.h): they do not travel */
+    uint32_t set;                 /* bits of the options that were set (key.h): they do not travel */
 };
 
 /* A model; the fields are named like the keys of stepgate_model_set. What depends on other keys is resolved by model_check_keys. */

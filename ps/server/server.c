@@ -12,6 +12,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "ps/server/sets.h"
 #include "ps/shard/shard.h"
 #include "transport/base/clock.h"
 #include "transport/base/error.h"
@@ -48,6 +49,7 @@ struct stepgate_server {
     struct server_lane *lane_threads;
     struct lane **lane_list;
     struct shard *shard;
+    struct sets *sets; /* NULL: neither recorded nor replayed */
     atomic_bool stop;  /* asked to stop: release store in _stop, acquire load in the loop */
     atomic_bool ended; /* lanes end: release store after the shard's end, acquire load in their loops */
 };
@@ -253,6 +255,18 @@ static int server_make_lane(struct stepgate_server *server, uint32_t number, uin
     return status != 0 ? status : lane_new(&config, &server->lane_list[number]);
 }
 
+/* server_open_sets -- ps 0 decides, so it records and repeats. */
+static int server_open_sets(struct stepgate_server *server)
+{
+    const char *record = knob_text(&server->knobs, "record_sets"),
+               *replay = knob_text(&server->knobs, "replay_sets");
+    bool records = record != NULL && record[0] != 0, replays = replay != NULL && replay[0] != 0;
+
+    if (server->number != 0 || (!records && !replays))
+        return 0;
+    return sets_open(records ? record : NULL, replays ? replay : NULL, server->workers, &server->sets);
+}
+
 /* server_make_shard -- after the lanes. */
 static int server_make_shard(struct stepgate_server *server, uint64_t incarnation)
 {
@@ -280,6 +294,11 @@ static int server_make_shard(struct stepgate_server *server, uint64_t incarnatio
                                   .memory_available = server_memory_available,
                                   .log = knobs->log};
 
+    if (sets_records(server->sets))
+        config.record = sets_record;
+    if (sets_replays(server->sets))
+        config.replay = sets_replay;
+    config.sets_context = server->sets;
     for (unsigned f = 0; f < server->fabric_count; f++)
         config.fabrics[f] = (struct shard_fabric){server->fabrics[f], server->queues[f]};
     return shard_new(&config, clock_now(), &server->shard);
@@ -339,6 +358,8 @@ int stepgate_server_new(const struct stepgate_options *options, struct stepgate_
     }
     for (uint32_t l = 0; status == 0 && l < server->lanes; l++)
         status = server_make_lane(server, l, incarnation);
+    if (status == 0)
+        status = server_open_sets(server);
     if (status == 0)
         status = server_make_shard(server, incarnation);
     if (status != 0) {
@@ -485,7 +506,8 @@ int stepgate_server_run(struct stepgate_server *server)
         waiter_wait(server->waiter, a < b ? a : b, &goal);
     }
     server_end_lanes(server);
-    return stopped ? 0 : status;
+    int written = sets_close(&server->sets);
+    return stopped ? 0 : status != 0 ? status : written;
 }
 
 /* stepgate_server_stop -- an atomic store and a write: safe in a signal handler. */
@@ -538,6 +560,7 @@ void stepgate_server_delete(struct stepgate_server **out)
     for (uint32_t l = 0; server->lane_list != NULL && l < server->lanes; l++)
         lane_delete(&server->lane_list[l]);
     shard_delete(&server->shard);
+    sets_close(&server->sets);
     for (uint32_t l = 0; server->lane_threads != NULL && l < server->lanes; l++) {
         struct server_lane *thread = &server->lane_threads[l];
         for (unsigned f = 0; f < LANE_FABRICS_MAX; f++)

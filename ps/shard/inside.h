@@ -3,10 +3,14 @@
 #ifndef PS_SHARD_INSIDE_H
 #define PS_SHARD_INSIDE_H
 
+#include "ps/mode/mode.h"
+#include "ps/optimizer/hyper.h"
 #include "ps/protocol/model.h"
 #include "ps/shard/shard.h"
 
-enum shard_tag { SHARD_MEMBER = 0, SHARD_PEER = 1, SHARD_LEADER = 2 };
+#define SHARD_OBSERVERS_MAX LANE_OBSERVERS_MAX
+
+enum shard_tag { SHARD_MEMBER = 0, SHARD_PEER = 1, SHARD_LEADER = 2, SHARD_OBSERVER = 3 };
 
 /* A worker of the job. */
 struct shard_member {
@@ -26,21 +30,39 @@ struct shard_peer {
     bool knows; /* that the job has failed: it need not be waited for */
 };
 
+/* What a worker said of a contribution of its. */
 struct shard_seal {
-    uint64_t next; /* step + 1; 0: none */
-    double weight;
+    uint64_t next; /* sequence + 1; 0: none */
+    uint64_t step;
+    double weight, norm;
+    bool finite;
+    bool reported; /* to the leader, as complete here */
 };
 
 /* A worker's part in a model. */
 struct shard_share {
     bool checked, matched, told;
     uint8_t fingerprint[MODEL_FINGERPRINT_BYTES];
-    struct shard_seal seal[2]; /* by parity of the step: a worker may be one step ahead of this shard */
+    struct shard_seal *seals; /* [2 * depth], by sequence: a worker may be one step ahead of this shard */
+    uint64_t sealed_next;     /* newest sequence sealed + 1 */
+    uint64_t reported_next;   /* newest sequence reported + 1 */
     bool sealed_initial;
     struct stepgate_region *region;
     uint8_t *parts; /* a model that is coming in, part by part */
     uint64_t parts_total, parts_there;
     bool asked;
+};
+
+/* A hyper-parameter that changes at a step. */
+struct shard_tune {
+    uint64_t step;
+    char key[MESSAGE_TEXT_BYTES], value[MESSAGE_TEXT_BYTES];
+};
+
+/* An arena that nobody but this ps sees. */
+struct shard_memory {
+    void *address;
+    uint64_t bytes;
 };
 
 enum shard_phase { PHASE_DECLARED = 0, PHASE_INITIAL = 1, PHASE_RUNNING = 2 };
@@ -55,8 +77,18 @@ struct shard_model {
     struct shard_share *shares; /* [workers] */
     struct board board;
     struct stepgate_region *parameters[LANE_FABRICS_MAX];
-    uint64_t parity_offset[2];
-    uint64_t state_bytes;
+    uint64_t parity_offset[2], words_offset;
+    struct shard_memory *memory; /* private arenas */
+    size_t memory_count;
+    uint32_t depth;
+    bool together;          /* contributions are reported to the leader a whole step at a time */
+    struct message *orders; /* from the leader, in order, not carried out yet: [order_room], a ring */
+    size_t order_first, order_count, order_room;
+    struct message current;   /* the order that is with the lanes */
+    uint64_t next_commit;     /* the step that may be committed next */
+    double accumulated;       /* tf: the weights in the accumulators */
+    struct shard_tune *tunes; /* [tune_count], waiting for their step */
+    size_t tune_count;
     uint64_t seen_arrivals;
     bool look;           /* something changed: look whether the step is complete */
     bool complete_sent;  /* for the step (or the initial values) awaited now */
@@ -67,13 +99,44 @@ struct shard_model {
     uint64_t late_at; /* when a step that some have contributed to has lasted too long */
 };
 
+/* On how many shards a contribution is complete. */
+struct leader_tally {
+    uint64_t next; /* its sequence + 1 */
+    uint32_t shards;
+};
+
 /* What the leader knows of a model. */
 struct leader_model {
     _Atomic uint64_t step; /* moved by one compare-and-swap per step */
     bool initial_done;
-    uint64_t *complete_next; /* [shards] newest step complete there + 1 (gradients) */
+    struct mode *mode;       /* from the placement on */
+    uint64_t *complete_next; /* [shards] newest step complete there + 1, where whole steps are reported */
+    uint64_t *applied_next;  /* [shards] newest step applied there + 1 */
+    struct leader_tally *tallies; /* [workers * 2 * depth] */
     bool *complete_initial, *applied_initial;
+    struct optimizer_powers powers;
+    bool measuring;        /* the commit that is held waits for the norm of its mean */
+    uint32_t measured;     /* shards that have said theirs */
+    struct exact_sum norm; /* of those */
+    struct message held;
     uint64_t commits;
+};
+
+/* A process that reads and is not counted. */
+struct shard_observer {
+    struct link control; /* tag: SHARD_OBSERVER + 4 * its place */
+    unsigned fabric;
+    bool up;
+    uint64_t incarnation;
+};
+
+/* A copy for a reader. */
+struct shard_snapshot {
+    struct shard_snapshot *next;
+    struct stepgate_region *region;
+    uint64_t offset;          /* of the copy within it */
+    uint64_t incarnation, id; /* who asked, and its number for it */
+    bool dropping;            /* lane 0 is asked to forget it */
 };
 
 struct shard {
@@ -85,7 +148,9 @@ struct shard {
     char leader_address[STEPGATE_ADDRESS_BYTES];
     struct shard_member *members; /* [workers] */
     struct shard_peer *peers;     /* [shards], on the leader */
-    struct link leader;           /* on the others */
+    struct shard_observer observers[SHARD_OBSERVERS_MAX];
+    struct shard_snapshot *snapshots;
+    struct link leader; /* on the others */
     unsigned leader_fabric, leader_attempts;
     uint64_t leader_retry_at;
     bool leader_up, done_sent;
@@ -108,12 +173,39 @@ struct shard {
 void shard_request(struct shard *shard, unsigned fabric, const struct stepgate_event *event, uint64_t now);
 void shard_member_message(struct shard *shard, uint32_t rank, const struct message *message, uint64_t now);
 void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate_error *why, uint64_t now);
+/* shard_member_gone -- a worker is lost, and the others go on without it. */
+void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t now);
 void shard_watch_gathering(struct shard *shard, uint64_t now);
 void shard_watch_leaving(struct shard *shard, uint64_t now);
 /* shard_abort -- the job has failed, for the reason that is this thread's last error: everyone is told, then this shard ends. */
 void shard_abort(struct shard *shard, uint64_t now);
 /* shard_send -- to a worker; a link that is down is the business of its DISCONNECTED event. */
 void shard_send(struct shard *shard, uint32_t rank, const struct message *message, uint64_t now);
+
+/* shard_welcome -- what whoever has proved itself is told. */
+void shard_welcome(const struct shard *shard, struct message *out);
+/* shard_unproven -- a connection that has yet to prove itself, and has not taken too long yet. */
+bool shard_unproven(const struct link *link, uint64_t now);
+
+/* observer: who reads and is not counted */
+int shard_accept_observer(struct shard *shard, unsigned fabric, struct stepgate_request *request,
+                          const struct stepgate_event *event, const struct hello *theirs, uint64_t now);
+int shard_accept_view(struct shard *shard, unsigned fabric, struct stepgate_request *request,
+                      const struct stepgate_event *event, const struct hello *theirs);
+void shard_observer_up(struct shard *shard, uint32_t number, uint64_t now);
+void shard_observer_down(struct shard *shard, uint32_t number);
+void shard_observer_message(struct shard *shard, uint32_t number, const struct message *message,
+                            uint64_t now);
+
+/* snapshot: copies as of one exact step, for readers */
+void shard_snapshot_ask(struct shard *shard, uint64_t incarnation, const struct message *message,
+                        uint64_t now);
+bool shard_snapshot_begin(struct shard_model *model, const struct message *take);
+void shard_snapshot_made(struct shard_model *model, const struct message *take);
+void shard_snapshot_done(struct shard *shard, uint64_t incarnation, const struct message *message);
+void shard_snapshots_drop(struct shard *shard, uint64_t incarnation);
+void shard_snapshot_dropped(struct shard *shard, struct stepgate_region *region);
+void shard_snapshots_delete(struct shard *shard);
 
 /* place: how a model comes in and gets its memory */
 void shard_model_part(struct shard *shard, uint32_t rank, const struct message *message, uint64_t now);
@@ -122,11 +214,30 @@ void shard_model_delete(struct shard_model **model);
 /* shard_place_retry -- grants that an endpoint did not take before. */
 void shard_place_retry(struct shard_model *model, uint64_t now);
 
-/* gate: arrivals, seals, complete, commit, applied */
+/* gate: seals, arrivals, complete */
 void shard_seal(struct shard *shard, uint32_t rank, const struct message *message, uint64_t now);
 void shard_gate(struct shard_model *model, uint64_t now);
+/* shard_seal_of -- what a worker said of that contribution; NULL if it is not among the newest. */
+const struct shard_seal *shard_seal_of(const struct shard_model *model, uint32_t rank, uint64_t sequence);
+
+/* order: what the leader wants done, in its order, one at a time with the lanes */
+void shard_order(struct shard *shard, const struct message *message, uint64_t now);
+/* shard_order_progress -- takes note of what the lanes have done, gives them the next. */
+void shard_order_progress(struct shard_model *model, uint64_t now);
+/* shard_tune_keep -- a hyper-parameter that is to change. */
+void shard_tune_keep(struct shard *shard, const struct message *message, uint64_t now);
+/* shard_tune -- hyper-parameters that hold from `step` on. */
+void shard_tune(struct shard_model *model, uint64_t step);
+
+/* watch: who is waited for, and how long */
+void shard_watch(struct shard_model *model, uint64_t now);
+/* shard_watch_again -- a step begins. */
+void shard_watch_again(struct shard_model *model, uint64_t now);
+/* shard_watch_late -- a step that is not complete has begun to be waited for. */
+void shard_watch_late(struct shard_model *model, uint64_t now);
+/* shard_departed -- somebody contributes to a step to which a worker that left gave nothing: the job has failed. */
+bool shard_departed(struct shard_model *model, uint64_t now);
 void shard_gate_declared(struct shard_model *model, uint64_t now);
-void shard_commit(struct shard *shard, const struct message *commit, uint64_t now);
 
 /* leader: decides */
 int leader_model_new(struct shard *shard, uint32_t model);
@@ -136,5 +247,13 @@ void leader_applied(struct shard *shard, uint32_t from, const struct message *me
 /* leader_send -- from any shard to the leader: a function call on shard 0. */
 void leader_send(struct shard *shard, const struct message *message, uint64_t now);
 void leader_barrier(struct shard *shard, uint64_t now);
+/* leader_place -- the model is known: its mode decides from here on. */
+int leader_place(struct shard_model *model);
+void leader_norm(struct shard *shard, uint32_t from, const struct message *message, uint64_t now);
+/* leader_gone -- a worker left, or was lost where the job goes on without it. */
+void leader_gone(struct shard *shard, uint32_t rank, uint64_t now);
+void leader_tune(struct shard *shard, const struct message *message, uint64_t now);
+/* leader_counts -- answers MESSAGE_COUNTS_ASK. */
+void leader_counts(const struct shard *shard, const struct message *ask, struct message *answer);
 
 #endif

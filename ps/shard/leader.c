@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* leader -- shard 0 decides: when a step is complete on all shards, it is committed, once, for all of them. */
+/* leader -- shard 0 decides: contributions that are complete on all shards go to the mode, and what it decides goes to everybody, once. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,11 +15,12 @@ int leader_model_new(struct shard *shard, uint32_t number)
 
     if (lead != NULL) {
         lead->complete_next = calloc(shard->config.shards, sizeof(*lead->complete_next));
+        lead->applied_next = calloc(shard->config.shards, sizeof(*lead->applied_next));
         lead->complete_initial = calloc(shard->config.shards, sizeof(*lead->complete_initial));
         lead->applied_initial = calloc(shard->config.shards, sizeof(*lead->applied_initial));
     }
-    if (lead == NULL || lead->complete_next == NULL || lead->complete_initial == NULL ||
-        lead->applied_initial == NULL) {
+    if (lead == NULL || lead->complete_next == NULL || lead->applied_next == NULL ||
+        lead->complete_initial == NULL || lead->applied_initial == NULL) {
         if (lead != NULL)
             leader_model_delete(&lead);
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for the leader's part of model %u", number);
@@ -32,11 +34,51 @@ void leader_model_delete(struct leader_model **lead)
 {
     if (*lead == NULL)
         return;
+    mode_delete(&(*lead)->mode);
+    free((*lead)->tallies);
     free((*lead)->complete_next);
+    free((*lead)->applied_next);
     free((*lead)->complete_initial);
     free((*lead)->applied_initial);
     free(*lead);
     *lead = NULL;
+}
+
+/* leader_replay -- the recorded set of a step, for the mode. */
+static bool leader_replay(void *context, uint64_t step, const uint32_t **ranks, uint32_t *count)
+{
+    const struct shard_model *model = context;
+    const struct shard_config *config = &model->shard->config;
+
+    return config->replay(config->sets_context, model->model->name, step, ranks, count);
+}
+
+/* leader_place -- see inside.h. */
+int leader_place(struct shard_model *model)
+{
+    struct shard *shard = model->shard;
+    struct leader_model *lead = shard->leads[model->number];
+    const struct model *m = model->model;
+    uint32_t workers = shard->config.workers;
+    const struct mode_settings settings = {.update = m->update,
+                                           .non_finite = m->non_finite,
+                                           .workers = workers,
+                                           .replicas = model_replicas(m, workers),
+                                           .tokens_per_step = model_tokens_per_step(m, workers),
+                                           .initial_tokens = model_initial_tokens(m, workers),
+                                           .bound = m->bound,
+                                           .replay = shard->config.replay != NULL ? leader_replay : NULL,
+                                           .replay_context = model};
+
+    lead->tallies = calloc((size_t)workers * 2u * model->depth, sizeof(*lead->tallies));
+    if (lead->tallies == NULL)
+        return error_set(STEPGATE_ENOMEM, 0, "", "no memory for the contributions of %u workers", workers);
+    if (!model->together && (uint64_t)workers * model->depth > MESSAGE_WORKERS_MAX)
+        return error_set(STEPGATE_EINVAL, 0, "use fewer workers, or R = T",
+                         "%u workers with %u slots each: a step names at most %u contributions", workers,
+                         model->depth, MESSAGE_WORKERS_MAX);
+    optimizer_powers_start(m, &lead->powers);
+    return mode_new(&settings, &lead->mode);
 }
 
 /* leader_send -- from any shard to the leader. */
@@ -50,86 +92,333 @@ void leader_send(struct shard *shard, const struct message *m, uint64_t now)
         leader_applied(shard, 0, m, now);
 }
 
-/* leader_spread -- a commit to every shard, this one last: its own gate may complete the next step at once. */
-static void leader_spread(struct shard *shard, const struct message *commit, uint64_t now)
+/* leader_spread -- to every shard, this one last: its own gate may complete the next step at once. */
+static void leader_spread(struct shard *shard, const struct message *m, uint64_t now)
 {
     for (uint32_t s = 1; s < shard->config.shards; s++)
-        link_send(&shard->peers[s].link, commit, now);
-    shard_commit(shard, commit, now);
+        link_send(&shard->peers[s].link, m, now);
+    shard_order(shard, m, now);
 }
 
-/* leader_tokens -- every worker is let into the next step, and told what became of its contribution. */
-static void leader_tokens(struct shard *shard, struct shard_model *model, uint64_t step, bool after_step,
-                          uint64_t now)
+/* leader_token -- lets a worker into a step, and tells it what became of its contribution. */
+static void leader_token(struct shard *shard, struct shard_model *model, const struct mode_decision *d,
+                         uint64_t now)
 {
-    for (uint32_t w = 0; w < shard->config.workers; w++) {
-        struct message token = {.kind = MESSAGE_TOKEN, .model = model->number, .step = step};
-        if (after_step) {
-            const struct shard_seal *seal = &model->shares[w].seal[(step - 1) & 1];
-            token.verdict = seal->weight > 0 ? STEPGATE_VERDICT_APPLIED : STEPGATE_VERDICT_EMPTY;
-            token.verdict_step = step - 1;
-        }
+    const struct message token = {.kind = MESSAGE_TOKEN,
+                                  .model = model->number,
+                                  .step = d->step,
+                                  .sequence = d->sequence,
+                                  .verdict = (uint32_t)d->verdict,
+                                  .verdict_step = d->verdict_step,
+                                  .staleness = d->staleness};
+
 #ifdef STEPGATE_MUTANT_TOKEN_LOST
-        if (w == 1 && step % 11 == 7)
-            continue;
+    if (d->rank == 1 && d->step % 11 == 7)
+        return;
 #endif
-        shard_send(shard, w, &token, now);
+    shard_send(shard, d->rank, &token, now);
+}
+
+/* leader_first_tokens -- the initial values are everywhere: every worker may begin step 0. */
+static void leader_first_tokens(struct shard *shard, struct shard_model *model, uint64_t now)
+{
+    struct mode_decision first = {.sequence = UINT64_MAX, .verdict = STEPGATE_VERDICT_NONE};
+
+    for (first.rank = 0; first.rank < shard->config.workers; first.rank++)
+        leader_token(shard, model, &first, now);
+}
+
+/* leader_bitmap -- the contributors of a commit. */
+static void leader_bitmap(const struct shard_model *model, const struct mode_decision *d,
+                          struct message *commit)
+{
+    size_t bits = (size_t)model->shard->config.workers * model->depth;
+
+    commit->length = (uint32_t)((bits + 7) / 8);
+    for (uint32_t i = 0; i < d->count; i++) {
+        size_t bit = (size_t)d->set[i].rank * model->depth + d->set[i].sequence % model->depth;
+        commit->part[bit / 8] |= (uint8_t)(1u << (bit % 8));
     }
 }
 
-/* leader_decide -- commits what is complete on all shards. */
-static void leader_decide(struct shard *shard, struct shard_model *model, uint64_t now)
+/* leader_record -- whose contributions made a step, for a run that is to repeat it. */
+static int leader_record(const struct shard_model *model, const struct mode_decision *d)
 {
-    struct leader_model *lead = shard->leads[model->number];
-    uint64_t step = atomic_load_explicit(&lead->step, memory_order_relaxed); /* only this thread moves it */
+    const struct shard_config *config = &model->shard->config;
 
-    if (!lead->initial_done) {
-        for (uint32_t s = 0; s < shard->config.shards; s++)
-            if (!lead->complete_initial[s])
-                return;
-        lead->initial_done = true;
-        const struct message commit = {
-            .kind = MESSAGE_COMMIT, .model = model->number, .slot_kind = SLOT_INITIAL};
-        leader_spread(shard, &commit, now);
-        return;
+    if (config->record == NULL || model->model->update != MODEL_STRICT)
+        return 0;
+    uint32_t *ranks = calloc(d->count + 1u, sizeof(*ranks));
+    if (ranks == NULL)
+        return error_set(STEPGATE_ENOMEM, 0, "", "no memory to record a set of %u contributors", d->count);
+    for (uint32_t i = 0; i < d->count; i++)
+        ranks[i] = d->set[i].rank;
+    config->record(config->sets_context, model->model->name, d->step, ranks, d->count);
+    free(ranks);
+    return 0;
+}
+
+/* leader_describe -- a commit for all shards: whose contributions, and the numbers to apply them with. */
+static void leader_describe(struct shard_model *model, const struct mode_decision *d, struct message *commit)
+{
+    struct leader_model *lead = model->shard->leads[model->number];
+    struct optimizer_hyper hyper;
+
+    *commit = (struct message){.kind = MESSAGE_COMMIT,
+                               .model = model->number,
+                               .step = d->step,
+                               .slot_kind = SLOT_GRADIENT,
+                               .count = d->count};
+    shard_tune(model, d->step);
+    optimizer_hyper_at(model->model, d->step, &lead->powers, &hyper);
+    memcpy(commit->hyper, &hyper, sizeof(hyper));
+    switch (model->model->update) {
+    case MODEL_TF: commit->set_kind = MESSAGE_SET_ACCUMULATED; break;
+    case MODEL_STRICT: commit->set_kind = model->together ? MESSAGE_SET_ALL : MESSAGE_SET_RANKS; break;
+    default:
+        commit->set_kind = MESSAGE_SET_ONE;
+        commit->rank = d->rank;
+        commit->sequence = d->sequence;
+        break;
     }
-    for (uint32_t s = 0; s < shard->config.shards; s++)
-        if (lead->complete_next[s] <= step)
-            return;
-    /* The commit point. release: whoever reads the step with acquire sees everything that led to it. */
-    uint64_t expected = step;
-    if (!atomic_compare_exchange_strong_explicit(&lead->step, &expected, step + 1, memory_order_release,
-                                                 memory_order_relaxed))
+    if (commit->set_kind == MESSAGE_SET_RANKS)
+        leader_bitmap(model, d, commit);
+    if (d->count == 0)
+        commit->set_kind = MESSAGE_SET_NONE;
+}
+
+/* leader_commit -- the commit point of a step. */
+static void leader_commit(struct shard_model *model, const struct message *commit, uint64_t now)
+{
+    struct leader_model *lead = model->shard->leads[model->number];
+    uint64_t expected = commit->step;
+
+    /* release: whoever reads the step with acquire sees everything that led to it. */
+    if (!atomic_compare_exchange_strong_explicit(&lead->step, &expected, commit->step + 1,
+                                                 memory_order_release, memory_order_relaxed))
         return;
     lead->commits++;
-    float rate = model_learning_rate(model->model, step), momentum = (float)model->model->momentum;
-    struct message commit = {
-        .kind = MESSAGE_COMMIT, .model = model->number, .step = step, .slot_kind = SLOT_GRADIENT};
-    memcpy(&commit.rate_bits, &rate, sizeof(rate));
-    memcpy(&commit.momentum_bits, &momentum, sizeof(momentum));
-    leader_spread(shard, &commit, now);
-    leader_tokens(shard, model, step + 1, true, now);
+    if (commit->set_kind != MESSAGE_SET_NONE)
+        optimizer_powers_next(model->model, &lead->powers);
+    leader_spread(model->shard, commit, now);
 }
 
-/* leader_complete -- a shard has every contribution of a step. */
-void leader_complete(struct shard *shard, uint32_t from, const struct message *m, uint64_t now)
+/* leader_step -- a step is decided; with a global norm to clip by, its mean is measured first. */
+static void leader_step(struct shard_model *model, const struct mode_decision *d, uint64_t now)
+{
+    struct leader_model *lead = model->shard->leads[model->number];
+
+    if (leader_record(model, d) != 0) {
+        shard_abort(model->shard, now);
+        return;
+    }
+    leader_describe(model, d, &lead->held);
+    if (!(model->model->clip_global_norm > 0) || lead->held.set_kind == MESSAGE_SET_NONE) {
+        leader_commit(model, &lead->held, now);
+        return;
+    }
+    lead->measuring = true;
+    lead->measured = 0;
+    exact_clear(&lead->norm);
+    struct message measure = lead->held;
+    measure.kind = MESSAGE_MEASURE;
+    leader_spread(model->shard, &measure, now);
+}
+
+/* leader_fail -- the mode cannot go on. */
+static void leader_fail(struct shard *shard, const struct shard_model *model, const struct mode_decision *d,
+                        uint64_t now)
+{
+    unsigned long long step = d->step;
+
+    switch (d->failure) {
+    case MODE_FAIL_NON_FINITE:
+        error_set(STEPGATE_ENONFINITE, 0,
+                  "look at that worker's data and learning rate; non_finite=drop or skip goes on without it",
+                  "worker %u contributed an infinity or a NaN to step %llu of model %s", d->rank, step,
+                  model->model->name);
+        break;
+    case MODE_FAIL_GONE:
+        error_set(STEPGATE_ELOST, 0, "let every worker run the same number of steps",
+                  "worker %u left the job before step %llu, to which others contribute", d->rank, step);
+        break;
+    default:
+        if (d->rank == UINT32_MAX)
+            error_set(STEPGATE_ELOST, 0, "give more initial_tokens, or a smaller replicas_to_aggregate",
+                      "every worker waits for a token of step %llu of model %s, and none can come", step,
+                      model->model->name);
+        else
+            error_set(STEPGATE_ELOST, 0,
+                      "start the job again; a smaller replicas_to_aggregate can do without",
+                      "worker %u is gone, every other one waits for a token of step %llu of model %s, and "
+                      "none can come",
+                      d->rank, step, model->model->name);
+    }
+    if (d->rank != UINT32_MAX)
+        error_peer(STEPGATE_ROLE_WORKER, (int)d->rank, "", "");
+    error_step(step, -1);
+    shard_abort(shard, now);
+}
+
+/* leader_carry_out -- what the mode has decided, until a commit must wait for its norm. */
+static void leader_carry_out(struct shard *shard, struct shard_model *model, uint64_t now)
+{
+    struct leader_model *lead = shard->leads[model->number];
+    struct mode_decision d;
+
+    while (!shard->failed && !lead->measuring && mode_decide(lead->mode, &d) != 0) {
+        struct message m = {.model = model->number, .rank = d.rank, .sequence = d.sequence, .step = d.step};
+        switch (d.kind) {
+        case MODE_ACCUMULATE:
+        case MODE_RELEASE:
+            m.kind = d.kind == MODE_ACCUMULATE ? MESSAGE_ACCUMULATE : MESSAGE_RELEASE;
+            m.set_kind = MESSAGE_SET_ONE;
+            leader_spread(shard, &m, now);
+            break;
+        case MODE_COMMIT: leader_step(model, &d, now); break;
+        case MODE_TOKEN: leader_token(shard, model, &d, now); break;
+        default: leader_fail(shard, model, &d, now); break;
+        }
+    }
+}
+
+/* leader_norm -- a shard has measured its part of the mean. */
+void leader_norm(struct shard *shard, uint32_t from, const struct message *m, uint64_t now)
 {
     struct shard_model *model = shard->models[m->model];
+    struct leader_model *lead = shard->leads[m->model];
+    struct bytes_reader r = {m->part, m->length, 0, false};
+    struct exact_sum sum;
 
-    if (shard->ending)
+    (void)from;
+    if (shard->ending || model == NULL || lead == NULL || !lead->measuring || m->step != lead->held.step)
         return;
-    if (shard->leads[m->model] == NULL &&
-        leader_model_new(shard, m->model) != 0) { /* shards may be ahead of the leader */
+    if (exact_unpack(&r, &sum) != 0) {
         shard_abort(shard, now);
         return;
     }
+    exact_merge(&lead->norm, &sum);
+    if (++lead->measured < shard->config.shards)
+        return;
+    double norm = sqrt(exact_round(&lead->norm)), clip = model->model->clip_global_norm;
+    float scale = isfinite(norm) ? (float)(norm > clip ? clip / norm : 1) : (float)NAN;
+    struct optimizer_hyper hyper;
+    memcpy(&hyper, lead->held.hyper, sizeof(hyper));
+    hyper.scale = scale;
+    memcpy(lead->held.hyper, &hyper, sizeof(hyper));
+    lead->measuring = false;
+    leader_commit(model, &lead->held, now);
+    leader_carry_out(shard, model, now);
+}
+
+/* leader_contribute -- one contribution is complete on every shard. */
+static int leader_contribute(struct shard_model *model, uint32_t rank, uint64_t sequence)
+{
+    struct leader_model *lead = model->shard->leads[model->number];
+    const struct shard_seal *seal = shard_seal_of(model, rank, sequence);
+
+    if (seal == NULL)
+        return error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
+                         "contribution %llu of worker %u is complete, but ps 0 has not got it",
+                         (unsigned long long)sequence, rank);
+    const struct mode_contribution contribution = {.rank = rank,
+                                                   .sequence = sequence,
+                                                   .step = seal->step,
+                                                   .weight = seal->weight,
+                                                   .finite = seal->finite};
+    return mode_contribute(lead->mode, &contribution);
+}
+
+/* leader_whole_step -- a step that is complete on every shard: everybody's contributions come at once. */
+static int leader_whole_step(struct shard_model *model)
+{
+    struct leader_model *lead = model->shard->leads[model->number];
+    uint64_t step = mode_step(lead->mode);
+    int status = 0;
+
+    for (uint32_t s = 0; s < model->shard->config.shards; s++)
+        if (lead->complete_next[s] <= step)
+            return 0;
+    for (uint32_t w = 0; status == 0 && w < model->shard->config.workers; w++) {
+        uint32_t quota = model_quota(model->model, model->shard->config.workers, w);
+        for (uint64_t sequence = step * quota; status == 0 && sequence < (step + 1) * quota; sequence++)
+            status = leader_contribute(model, w, sequence);
+    }
+    return status;
+}
+
+/* leader_count -- one contribution is complete on one more shard. */
+static int leader_count(struct shard_model *model, const struct message *m)
+{
+    struct leader_model *lead = model->shard->leads[model->number];
+    uint32_t workers = model->shard->config.workers, ring = 2u * model->depth;
+
+    if (m->rank >= workers)
+        return error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
+                         "a contribution of worker %u of %u", m->rank, workers);
+    struct leader_tally *tally = &lead->tallies[(size_t)m->rank * ring + m->sequence % ring];
+    if (m->sequence + 1 < tally->next)
+        return 0;
+    if (m->sequence + 1 > tally->next)
+        *tally = (struct leader_tally){.next = m->sequence + 1};
+    tally->shards++;
+#ifdef STEPGATE_MUTANT_SET_PER_SHARD
+    return tally->shards == 1 ? leader_contribute(model, m->rank, m->sequence) : 0;
+#endif
+    return tally->shards == model->shard->config.shards ? leader_contribute(model, m->rank, m->sequence) : 0;
+}
+
+/* leader_initial -- the initial values are complete on a shard. */
+static void leader_initial(struct shard *shard, struct shard_model *model, uint32_t from, uint64_t now)
+{
+    struct leader_model *lead = shard->leads[model->number];
+    const struct message commit = {.kind = MESSAGE_COMMIT,
+                                   .model = model->number,
+                                   .slot_kind = SLOT_INITIAL,
+                                   .set_kind = MESSAGE_SET_NONE};
+
+    lead->complete_initial[from] = true;
+    if (lead->initial_done || lead->mode == NULL)
+        return;
+    for (uint32_t s = 0; s < shard->config.shards; s++)
+        if (!lead->complete_initial[s])
+            return;
+    lead->initial_done = true;
+    leader_spread(shard, &commit, now);
+}
+
+/* leader_complete -- a shard has a contribution, or every contribution of a step. */
+void leader_complete(struct shard *shard, uint32_t from, const struct message *m, uint64_t now)
+{
+    struct shard_model *model = shard->models[m->model];
+    int status = 0;
+
+    if (shard->ending)
+        return;
+    if (shard->leads[m->model] == NULL)
+        status = leader_model_new(shard, m->model); /* shards may be ahead of the leader */
     struct leader_model *lead = shard->leads[m->model];
-    if (m->slot_kind == SLOT_INITIAL)
-        lead->complete_initial[from] = true;
-    else if (m->step + 1 > lead->complete_next[from])
-        lead->complete_next[from] = m->step + 1;
-    if (model != NULL && model->phase != PHASE_DECLARED)
-        leader_decide(shard, model, now);
+    if (status == 0 && m->slot_kind == SLOT_INITIAL) {
+        if (model != NULL)
+            leader_initial(shard, model, from, now);
+        else
+            lead->complete_initial[from] = true;
+        return;
+    }
+    if (status == 0 && lead->mode == NULL)
+        status = error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
+                           "ps %u has contributions to model %u, which is not placed", from, m->model);
+    if (status == 0 && m->rank == MESSAGE_EVERYBODY) {
+        if (m->step + 1 > lead->complete_next[from])
+            lead->complete_next[from] = m->step + 1;
+        status = leader_whole_step(model);
+    } else if (status == 0) {
+        status = leader_count(model, m);
+    }
+    if (status != 0)
+        shard_abort(shard, now);
+    else
+        leader_carry_out(shard, model, now);
 }
 
 /* leader_applied -- a shard has done what was committed. */
@@ -138,26 +427,82 @@ void leader_applied(struct shard *shard, uint32_t from, const struct message *m,
     struct leader_model *lead = shard->leads[m->model];
     struct shard_model *model = shard->models[m->model];
 
-    if (lead == NULL || model == NULL || shard->ending || m->slot_kind != SLOT_INITIAL ||
-        lead->applied_initial[from])
+    if (lead == NULL || model == NULL || shard->ending)
         return;
-    lead->applied_initial[from] = true;
+    if (m->slot_kind == SLOT_INITIAL) {
+        bool all = !lead->applied_initial[from];
+        lead->applied_initial[from] = true;
+        for (uint32_t s = 0; s < shard->config.shards; s++)
+            all = all && lead->applied_initial[s];
+        if (all)
+            leader_first_tokens(shard, model, now);
+        return;
+    }
+    if (m->step + 1 <= lead->applied_next[from])
+        return;
+    lead->applied_next[from] = m->step + 1;
     for (uint32_t s = 0; s < shard->config.shards; s++)
-        if (!lead->applied_initial[s])
+        if (lead->applied_next[s] < m->step + 1)
             return;
-    leader_tokens(shard, model, 0, false, now);
+    if (mode_applied(lead->mode, m->step) != 0)
+        shard_abort(shard, now);
+    else
+        leader_carry_out(shard, model, now);
 }
 
-/* leader_barrier -- lets go when every worker that has not left is in the same barrier. */
+/* leader_gone -- see inside.h. */
+void leader_gone(struct shard *shard, uint32_t rank, uint64_t now)
+{
+    for (uint32_t m = 0; m < shard->model_end && !shard->failed; m++) {
+        struct leader_model *lead = shard->leads[m];
+        if (lead == NULL || lead->mode == NULL)
+            continue;
+        if (mode_gone(lead->mode, rank) != 0)
+            shard_abort(shard, now);
+        else
+            leader_carry_out(shard, shard->models[m], now);
+    }
+}
+
+/* leader_tune -- worker 0 changes a hyper-parameter: every shard is told before the step that it holds from. */
+void leader_tune(struct shard *shard, const struct message *m, uint64_t now)
+{
+    for (uint32_t s = 1; s < shard->config.shards; s++)
+        link_send(&shard->peers[s].link, m, now);
+    shard_tune_keep(shard, m, now);
+}
+
+/* leader_counts -- see inside.h. */
+void leader_counts(const struct shard *shard, const struct message *ask, struct message *answer)
+{
+    const struct leader_model *lead = shard->leads[ask->model];
+    struct mode_counts counts = {0};
+
+    if (lead != NULL && lead->mode != NULL && ask->rank < shard->config.workers)
+        mode_counts(lead->mode, ask->rank, &counts);
+    *answer = (struct message){.kind = MESSAGE_COUNTS,
+                               .model = ask->model,
+                               .rank = ask->rank,
+                               .counters = {counts.accepted, counts.stale, counts.non_finite, counts.empty}};
+    if (lead == NULL || lead->mode == NULL)
+        return;
+    answer->step = mode_step(lead->mode);
+    memcpy(&answer->powers[0], &lead->powers.beta1_power, sizeof(float));
+    memcpy(&answer->powers[1], &lead->powers.beta2_power, sizeof(float));
+}
+
+/* leader_barrier -- lets go when every worker that is still there is in the same barrier. */
 void leader_barrier(struct shard *shard, uint64_t now)
 {
     uint64_t lowest = UINT64_MAX;
 
     for (uint32_t w = 0; w < shard->config.workers; w++) {
         const struct shard_member *member = &shard->members[w];
-        if (!member->up && !member->left)
+        if (member->left || member->lost)
+            continue;
+        if (!member->up)
             return;
-        if (!member->left && member->barrier < lowest)
+        if (member->barrier < lowest)
             lowest = member->barrier;
     }
     const struct message over = {.kind = MESSAGE_BARRIER_OVER, .step = lowest};

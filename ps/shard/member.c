@@ -43,6 +43,9 @@ void shard_abort(struct shard *shard, uint64_t now)
     for (uint32_t w = 0; w < shard->config.workers; w++)
         if (shard->members[w].up && !shard->members[w].left && !shard->members[w].lost)
             link_send(&shard->members[w].control, &abort, now);
+    for (uint32_t i = 0; i < SHARD_OBSERVERS_MAX; i++)
+        if (shard->observers[i].up)
+            link_send(&shard->observers[i].control, &abort, now);
     for (uint32_t s = 1; shard->config.number == 0 && s < shard->config.shards; s++)
         if (shard->peers[s].up)
             link_send(&shard->peers[s].link, &abort, now);
@@ -77,7 +80,7 @@ static void shard_refuse(struct shard *shard, struct stepgate_request *request, 
  * shard_unproven -- a connection that has yet to prove itself keeps others of its rank waiting, who come again, but not for long: it need
  * not be who it says.
  */
-static bool shard_unproven(const struct link *link, uint64_t now)
+bool shard_unproven(const struct link *link, uint64_t now)
 {
     return (link->state == LINK_CONNECTING || link->state == LINK_PROVING) &&
            now < link->last_heard + MEMBER_UNPROVEN_MS * CLOCK_MS;
@@ -185,6 +188,10 @@ void shard_request(struct shard *shard, unsigned fabric, const struct stepgate_e
     else if (theirs.role == STEPGATE_ROLE_WORKER &&
              (theirs.purpose == HELLO_PUSH || theirs.purpose == HELLO_PULL))
         reason = shard_accept_lane(shard, fabric, event->request, event, &theirs);
+    else if (theirs.role == STEPGATE_ROLE_OBSERVER && theirs.purpose == HELLO_CONTROL)
+        reason = shard_accept_observer(shard, fabric, event->request, event, &theirs, now);
+    else if (theirs.role == STEPGATE_ROLE_OBSERVER && theirs.purpose == HELLO_PULL)
+        reason = shard_accept_view(shard, fabric, event->request, event, &theirs);
     else if (theirs.role == STEPGATE_ROLE_PS && theirs.purpose == HELLO_SHARD)
         reason = shard_accept_peer(shard, fabric, event->request, event, &theirs, now);
     if (reason == 0)
@@ -200,6 +207,7 @@ void shard_member_message(struct shard *shard, uint32_t rank, const struct messa
 {
     struct shard_member *member = &shard->members[rank];
     const struct message left = {.kind = MESSAGE_LEFT};
+    struct message answer;
 
     if (shard->failed || member->left)
         return;
@@ -218,11 +226,27 @@ void shard_member_message(struct shard *shard, uint32_t rank, const struct messa
         link_send(&member->control, &left, now);
         link_progress(&member->control, now);
         member->left = true;
+        shard_snapshots_drop(shard, member->control.theirs.incarnation);
         for (uint32_t i = 0; i < SLOT_MODELS_MAX; i++)
             if (shard->models[i] != NULL)
                 shard->models[i]->look = true;
-        if (shard->config.number == 0)
+        if (shard->config.number == 0) {
+            leader_gone(shard, rank, now);
             leader_barrier(shard, now);
+        }
+        return;
+    case MESSAGE_TUNE:
+        if (shard->config.number != 0 || rank != 0)
+            break;
+        leader_tune(shard, m, now);
+        return;
+    case MESSAGE_SNAPSHOT: shard_snapshot_ask(shard, member->control.theirs.incarnation, m, now); return;
+    case MESSAGE_SNAPSHOT_DONE: shard_snapshot_done(shard, member->control.theirs.incarnation, m); return;
+    case MESSAGE_COUNTS_ASK:
+        if (shard->config.number != 0)
+            break;
+        leader_counts(shard, m, &answer);
+        shard_send(shard, rank, &answer, now);
         return;
     case MESSAGE_ABORT:
         error_restore(&m->error);
@@ -235,20 +259,13 @@ void shard_member_message(struct shard *shard, uint32_t rank, const struct messa
     shard_abort(shard, now);
 }
 
-/* shard_member_down -- a worker is gone: in order, before it was one of us, or lost. */
-void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate_error *why, uint64_t now)
+/* shard_member_lost -- words the loss of a worker as this thread's error. */
+static void shard_member_lost(struct shard *shard, uint32_t rank, const struct stepgate_error *why)
 {
-    struct shard_member *member = &shard->members[rank];
-
-    if (!member->up && why->code == STEPGATE_EAUTH)
-        log_line(&shard->config.log, LOG_WARN, "worker %u was refused: %s", rank, why->text);
-    if (!member->up || member->left || member->lost)
-        return;
-    member->lost = true;
-    if (shard->ending)
-        return;
+    const struct shard_member *member = &shard->members[rank];
     uint64_t step = shard->models[0] != NULL ? shard->models[0]->step : UINT64_MAX;
     char at[48] = "";
+
     if (step != UINT64_MAX)
         snprintf(at, sizeof(at), " in step %llu", (unsigned long long)step);
     error_set(
@@ -261,7 +278,78 @@ void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate
     error_peer(STEPGATE_ROLE_WORKER, (int)rank, "",
                member->control.endpoint != NULL ? member->control.endpoint->transport->name : "");
     error_step(step, why->waited_ms);
-    shard_abort(shard, now);
+}
+
+/*
+ * shard_spares -- may the job go on without a worker? Where the mode counts contributions and not workers, from the first step on. At least one
+ * must be left.
+ */
+static bool shard_spares(const struct shard *shard)
+{
+    bool some = false;
+
+    for (uint32_t m = 0; m < shard->model_end; m++) {
+        const struct shard_model *model = shard->models[m];
+        if (model == NULL)
+            continue;
+        if (model->phase != PHASE_RUNNING || model->model->update == MODEL_STRICT)
+            return false;
+        some = true;
+    }
+    for (uint32_t w = 0; some && w < shard->config.workers; w++)
+        if (!shard->members[w].lost)
+            return true;
+    return false;
+}
+
+/* shard_member_gone -- a worker is lost, and the others go on. */
+void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t now)
+{
+    const struct message gone = {.kind = MESSAGE_GONE, .rank = rank};
+
+    if (rank >= shard->config.workers || shard->ending)
+        return;
+    struct shard_member *member = &shard->members[rank];
+    if (shard->config.number != 0) {
+        link_send(&shard->leader, &gone, now);
+        return;
+    }
+    if (!member->lost && !member->left) { /* lost on another shard: it must not go on with a part of them */
+        struct message abort = {.kind = MESSAGE_ABORT};
+        error_set(STEPGATE_ELOST, 0, "look at the network between it and every ps",
+                  "another ps has lost worker %u: it is no longer part of the job", rank);
+        error_peer(STEPGATE_ROLE_WORKER, (int)rank, "", "");
+        error_save(&abort.error);
+        link_send(&member->control, &abort, now);
+        member->lost = true;
+    }
+    leader_gone(shard, rank, now);
+    leader_barrier(shard, now);
+}
+
+/* shard_member_down -- a worker is gone: in order, before it was one of us, or lost. */
+void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate_error *why, uint64_t now)
+{
+    struct shard_member *member = &shard->members[rank];
+    struct stepgate_error error;
+
+    if (!member->up && why->code == STEPGATE_EAUTH)
+        log_line(&shard->config.log, LOG_WARN, "worker %u was refused: %s", rank, why->text);
+    if (!member->up || member->left || member->lost)
+        return;
+    member->lost = true;
+    shard_snapshots_drop(shard, member->control.theirs.incarnation);
+    if (shard->ending)
+        return;
+    bool spared = why->code != STEPGATE_EPROTOCOL && shard_spares(shard);
+    shard_member_lost(shard, rank, why);
+    if (!spared) {
+        shard_abort(shard, now);
+        return;
+    }
+    error_save(&error);
+    log_line(&shard->config.log, LOG_WARN, "%s; the job goes on without it", error.text);
+    shard_member_gone(shard, rank, now);
 }
 
 /* shard_missing -- words the workers and shards that have not come; returns how many workers have. */
@@ -330,7 +418,7 @@ void shard_watch_leaving(struct shard *shard, uint64_t now)
     if (shard->ending)
         return;
     for (uint32_t w = 0; w < shard->config.workers; w++)
-        if (!shard->members[w].left)
+        if (!shard->members[w].left && !shard->members[w].lost)
             return;
     if (shard->config.number != 0) {
         if (!shard->done_sent)

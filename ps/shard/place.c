@@ -51,16 +51,20 @@ void shard_model_delete(struct shard_model **out)
         if (share->region != NULL)
             share->region->transport->region_delete(&share->region);
         free(share->parts);
+        free(share->seals);
     }
     /* the first fabric's region owns the memory that the other one has registered */
     for (int f = LANE_FABRICS_MAX - 1; f >= 0; f--)
         if (model->parameters[f] != NULL)
             model->parameters[f]->transport->region_delete(&model->parameters[f]);
-    if (model->board.state != NULL)
-        munmap(model->board.state - slot_skew(3), model->state_bytes);
+    for (size_t i = 0; i < model->memory_count; i++)
+        munmap(model->memory[i].address, model->memory[i].bytes);
+    free(model->memory);
+    free(model->orders);
+    free(model->tunes);
     free(model->board.slots);
-    free(model->board.order.ranks);
-    free(model->board.order.weights);
+    free(model->board.order.set);
+    free(model->board.measures);
     free(model->board.applied);
     free(model->board.arrived);
     free(model->shares);
@@ -106,27 +110,40 @@ void shard_model_part(struct shard *shard, uint32_t rank, const struct message *
     shard_abort(shard, now);
 }
 
+/* place_states -- how many state arenas there are: optimizer slots, master copies, averages, accumulators. */
+static uint32_t place_states(const struct shard_model *model)
+{
+    const struct model *m = model->model;
+    bool narrow = false;
+
+    for (size_t v = 0; v < m->count; v++)
+        narrow = narrow || model_dtype_bytes(m->variables[v].dtype) < sizeof(float);
+    return model_optimizer_slots(m) + narrow + (m->average_decay > 0) + (m->update == MODEL_TF);
+}
+
 /* place_formula -- the memory that the model takes here, said before it is taken, and refused when it is not there. */
 static int place_formula(struct shard_model *model)
 {
     struct shard *shard = model->shard;
-    uint64_t arena = model->plan->shard[shard->config.number].arena_bytes;
-    unsigned state = model_optimizer_slots(model->model);
-    uint64_t total = arena * (2u + state + shard->config.workers);
-    uint64_t registered = arena * (2u + shard->config.workers);
+    const struct model *m = model->model;
+    const struct plan_shard *plan = &model->plan->shard[shard->config.number];
+    uint32_t states = place_states(model), workers = shard->config.workers;
+    uint64_t registered = 2 * plan->arena_bytes + (uint64_t)model->depth * workers * plan->slot_bytes;
+    uint64_t total = registered + states * plan->state_bytes + workers * plan->aux_bytes;
 
     log_line(&shard->config.log, LOG_INFO,
-             "model %s, optimizer %s: memory (2 parameters + %u optimizer slots + 1 x %u workers' gradients) "
-             "x %llu bytes "
-             "= %llu bytes "
-             "(%.1f MiB), %llu of them registered",
-             model->model->name, model_optimizer_name(model->model), state, shard->config.workers,
-             (unsigned long long)arena, (unsigned long long)total, (double)total / 1048576.0,
-             (unsigned long long)registered);
+             "model %s, update %s, R %u of T %u, optimizer %s%s: memory 2 parameters x %llu + %u states x "
+             "%llu + %u x %u "
+             "workers' slots x %llu + %u x %llu aux = %llu bytes (%.1f MiB), %llu of them registered",
+             m->name, model_update_name(m->update), model_replicas(m, workers), workers,
+             model_optimizer_name(m), m->torch ? " (torch)" : "", (unsigned long long)plan->arena_bytes,
+             states, (unsigned long long)plan->state_bytes, model->depth, workers,
+             (unsigned long long)plan->slot_bytes, workers, (unsigned long long)plan->aux_bytes,
+             (unsigned long long)total, (double)total / 1048576.0, (unsigned long long)registered);
     uint64_t there = shard->config.memory_available != NULL ? shard->config.memory_available() : UINT64_MAX;
     if (total > there)
         return error_set(STEPGATE_ELIMIT, 0, "use more ps on more hosts, or free memory",
-                         "model %s needs %llu MiB on ps %u, %llu MiB are available", model->model->name,
+                         "model %s needs %llu MiB on ps %u, %llu MiB are available", m->name,
                          (unsigned long long)(total >> 20), shard->config.number,
                          (unsigned long long)(there >> 20));
     shard->stats.memory_promised += total;
@@ -134,17 +151,20 @@ static int place_formula(struct shard_model *model)
     return 0;
 }
 
-/* place_parameters -- both parities in one region per fabric, over the same memory. */
+/* place_parameters -- both parities, and the words of readers, in one region per fabric, over the same memory. */
 static int place_parameters(struct shard_model *model)
 {
     struct shard *shard = model->shard;
     uint64_t arena = model->plan->shard[shard->config.number].arena_bytes;
     uint64_t half = (arena + 2 * PLACE_PAGE - 1) / PLACE_PAGE * PLACE_PAGE;
-    struct stepgate_region_options options = {
-        .size = sizeof(options), .access = STEPGATE_ACCESS_READ, .length = 2 * half};
+    struct stepgate_region_options options = {.size = sizeof(options),
+                                              .access = STEPGATE_ACCESS_READ,
+                                              .length =
+                                                  2 * half + shard->config.lanes * sizeof(struct slot_words)};
 
     model->parity_offset[0] = slot_skew(1);
     model->parity_offset[1] = half + slot_skew(2);
+    model->words_offset = 2 * half;
     for (unsigned f = 0; f < LANE_FABRICS_MAX && shard->config.fabrics[f].fabric != NULL; f++) {
         const struct stepgate_transport_v1 *transport = shard->config.fabrics[f].fabric->transport;
         int status = transport->region_new(shard->shared[f], &options, &model->parameters[f]);
@@ -154,27 +174,55 @@ static int place_parameters(struct shard_model *model)
     }
     for (int p = 0; p < 2; p++)
         model->board.parameters[p] = (uint8_t *)model->parameters[0]->address + model->parity_offset[p];
+    model->board.words =
+        (struct slot_words *)(void *)((uint8_t *)model->parameters[0]->address + model->words_offset);
     return 0;
 }
 
-/* place_state -- optimizer arenas: private memory, zeroed. */
-static int place_state(struct shard_model *model)
+/* place_private -- an arena of private memory, zeroed, at its own place in its page. */
+static int place_private(struct shard_model *model, uint64_t bytes, uint8_t **out)
 {
-    uint64_t arena = model->plan->shard[model->shard->config.number].arena_bytes;
+    struct shard_memory *more = realloc(model->memory, (model->memory_count + 1) * sizeof(*more));
+    uint64_t length = bytes + PLACE_PAGE;
 
-    if (model_optimizer_slots(model->model) == 0)
-        return 0;
-    model->state_bytes = arena + PLACE_PAGE;
-    uint8_t *memory =
-        mmap(NULL, model->state_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (more != NULL)
+        model->memory = more;
+    void *memory = more == NULL
+                       ? MAP_FAILED
+                       : mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return error_set(STEPGATE_ENOMEM, 0, "use more ps, or free memory",
-                         "no memory for %llu bytes of optimizer slots",
-                         (unsigned long long)model->state_bytes);
-    madvise(memory, model->state_bytes, MADV_HUGEPAGE);
-    memset(memory, 0, model->state_bytes); /* touched before the first step */
-    model->board.state = memory + slot_skew(3);
+                         "no memory for %llu bytes of model %s", (unsigned long long)length,
+                         model->model->name);
+    madvise(memory, length, MADV_HUGEPAGE);
+    memset(memory, 0, length); /* touched before the first step */
+    *out = (uint8_t *)memory + slot_skew(model->memory_count + 3);
+    model->memory[model->memory_count++] = (struct shard_memory){memory, length};
     return 0;
+}
+
+/* place_state -- optimizer slots, masters, averages, accumulators, and what workers keep for themselves. */
+static int place_state(struct shard_model *model)
+{
+    const struct plan_shard *plan = &model->plan->shard[model->shard->config.number];
+    const struct model *m = model->model;
+    struct board *board = &model->board;
+    bool narrow = false;
+    int status = 0;
+
+    for (size_t v = 0; v < m->count; v++)
+        narrow = narrow || model_dtype_bytes(m->variables[v].dtype) < sizeof(float);
+    for (unsigned i = 0; status == 0 && i < board->rule->slots; i++)
+        status = place_private(model, plan->state_bytes, &board->state[i]);
+    if (status == 0 && narrow)
+        status = place_private(model, plan->state_bytes, &board->master);
+    if (status == 0 && m->average_decay > 0)
+        status = place_private(model, plan->state_bytes, &board->average);
+    if (status == 0 && m->update == MODEL_TF)
+        status = place_private(model, plan->state_bytes, &board->sums);
+    if (status == 0 && plan->aux_bytes > 0)
+        status = place_private(model, plan->aux_bytes * board->workers, &board->aux);
+    return status;
 }
 
 /* place_board -- what the lanes are given. */
@@ -187,43 +235,55 @@ static int place_board(struct shard_model *model)
     board->model = model->number;
     board->workers = shard->config.workers;
     board->lanes = shard->config.lanes;
-    board->plan = plan;
-    board->optimizer = model->model->optimizer;
+    board->depth = model->depth;
+    board->declared = model->model;
+    board->plan = model->plan;
+    board->shard = plan;
+    board->rule = optimizer_rule(model->model->optimizer, model->model->torch);
+    board->stride = slot_stride(plan->slot_bytes);
+    size_t contributions = (size_t)board->workers * board->depth;
     board->slots = calloc(board->workers, sizeof(*board->slots));
-    board->order.ranks = calloc(board->workers, sizeof(*board->order.ranks));
-    board->order.weights = calloc(board->workers, sizeof(*board->order.weights));
+    board->order.set = calloc(contributions, sizeof(*board->order.set));
+    board->measures = calloc(board->lanes, sizeof(*board->measures));
     board->applied = calloc(board->lanes, sizeof(*board->applied));
-    board->arrived = calloc((size_t)board->lanes * board->workers, sizeof(*board->arrived));
-    if (board->slots == NULL || board->order.ranks == NULL || board->order.weights == NULL ||
+    board->arrived = calloc(board->lanes * contributions, sizeof(*board->arrived));
+    if (board->slots == NULL || board->order.set == NULL || board->measures == NULL ||
         board->applied == NULL || board->arrived == NULL)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for the board of model %s", model->model->name);
     for (uint32_t l = 0; l < board->lanes; l++) {
         bool active = false;
         for (uint32_t g = 0; g < plan->groups; g++)
-            active = active || plan->spans[g][l].end > plan->spans[g][l].begin;
+            active = active || plan->spans[g][l].fragments > 0;
         board->active_lanes += active;
     }
     return 0;
 }
 
-/* place_slot -- a worker's gradient memory, in its own domain. */
+/* place_slot -- a worker's gradient memory, in its own domain. Worker 0's takes the initial values, too. */
 static int place_slot(struct shard_model *model, uint32_t rank)
 {
     struct shard *shard = model->shard;
     struct shard_member *member = &shard->members[rank];
     struct shard_share *share = &model->shares[rank];
-    uint64_t arena = model->plan->shard[shard->config.number].arena_bytes;
-    uint64_t headers = (uint64_t)shard->config.lanes * PLAN_GROUPS_MAX * sizeof(struct slot_header);
+    const struct plan_shard *plan = &model->plan->shard[shard->config.number];
+    uint64_t headers = slot_header_offset(shard->config.lanes, model->depth, 0, 0);
+    uint64_t arenas = model->depth * model->board.stride;
+    if (rank == 0 && arenas < plan->arena_bytes)
+        arenas = plan->arena_bytes;
     const struct stepgate_region_options options = {
-        .size = sizeof(options), .access = STEPGATE_ACCESS_WRITE, .length = PLACE_PAGE + arena + headers};
-    int status = member->domain->transport->region_new(member->domain, &options, &share->region);
+        .size = sizeof(options), .access = STEPGATE_ACCESS_WRITE, .length = headers + PLACE_PAGE + arenas};
 
+    share->seals = calloc(2u * model->depth, sizeof(*share->seals));
+    if (share->seals == NULL)
+        return error_set(STEPGATE_ENOMEM, 0, "", "no memory for worker %u", rank);
+    int status = member->domain->transport->region_new(member->domain, &options, &share->region);
     if (status != 0)
         return status;
-    struct board_slot *slot = &model->board.slots[rank];
-    slot->arena = (uint8_t *)share->region->address + slot_skew(rank + 4u);
-    slot->headers = slot->arena + arena;
-    slot->incarnation = member->control.theirs.incarnation;
+    struct board_slots *slots = &model->board.slots[rank];
+    uint8_t *start = share->region->address;
+    slots->headers = start;
+    slots->arena = start + headers + (slot_skew(rank + 4u) - headers) % PLACE_PAGE;
+    slots->incarnation = member->control.theirs.incarnation;
     return 0;
 }
 
@@ -233,8 +293,13 @@ static int place_model(struct shard_model *model)
     struct shard *shard = model->shard;
     const struct plan_options options = {shard->config.shards, shard->config.lanes, shard->config.group_bytes,
                                          shard->config.cut_bytes};
-    int status = plan_new(model->model, &options, &model->plan);
+    int status = model_check_workers(model->model, shard->config.workers);
 
+    model->depth = model_slot_depth(model->model, shard->config.workers);
+    model->together =
+        model_lockstep(model->model, shard->config.workers) && model->model->non_finite == MODEL_PROPAGATE;
+    if (status == 0)
+        status = plan_new(model->model, &options, &model->plan);
     if (status == 0)
         status = place_formula(model);
     if (status == 0)
@@ -245,6 +310,8 @@ static int place_model(struct shard_model *model)
         status = place_state(model);
     for (uint32_t w = 0; status == 0 && w < shard->config.workers; w++)
         status = place_slot(model, w);
+    if (status == 0 && shard->config.number == 0)
+        status = leader_place(model);
     return status;
 }
 
@@ -258,11 +325,12 @@ static int place_tell(struct shard_model *model, uint64_t now)
     for (uint32_t l = 0; status == 0 && l < shard->config.lanes; l++)
         status = mailbox_put(lane_mailbox(shard->config.lane_list[l]), &board);
     for (uint32_t w = 0; status == 0 && w < shard->config.workers; w++) {
-        struct letter grant = {.kind = LETTER_GRANT,
-                               .rank = w,
-                               .board = &model->board,
-                               .region = model->parameters[shard->members[w].fabric],
-                               .offsets = {model->parity_offset[0], model->parity_offset[1]}};
+        struct letter grant = {
+            .kind = LETTER_GRANT,
+            .rank = w,
+            .board = &model->board,
+            .region = model->parameters[shard->members[w].fabric],
+            .offsets = {model->parity_offset[0], model->parity_offset[1], model->words_offset}};
         status = mailbox_put(lane_mailbox(shard->config.lane_list[0]), &grant);
     }
     for (uint32_t l = 0; shard->config.wake_lane != NULL && l < shard->config.lanes; l++)
@@ -278,7 +346,7 @@ static bool place_grant(struct shard_model *model, uint32_t rank, uint64_t now)
     struct shard_share *share = &model->shares[rank];
     struct stepgate_endpoint *endpoint = shard->members[rank].control.endpoint;
     struct message ok = {.kind = MESSAGE_MODEL_OK, .model = model->number, .step = model->step};
-    const struct board_slot *slot = &model->board.slots[rank];
+    const struct board_slots *slot = &model->board.slots[rank];
 
     ok.arena_offset = (uint64_t)(slot->arena - (uint8_t *)share->region->address);
     ok.header_offset = (uint64_t)(slot->headers - (const uint8_t *)share->region->address);

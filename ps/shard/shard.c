@@ -72,6 +72,11 @@ int shard_new(const struct shard_config *config, uint64_t now, struct shard **ou
         shard->peers[s].link.tag = SHARD_PEER + 4 * (int)s;
         link_init(&shard->peers[s].link, config->secret, config->liveness_ms);
     }
+    for (uint32_t i = 0; i < SHARD_OBSERVERS_MAX; i++) {
+        shard->observers[i].control.owner = shard;
+        shard->observers[i].control.tag = SHARD_OBSERVER + 4 * (int)i;
+        link_init(&shard->observers[i].control, config->secret, config->liveness_ms);
+    }
     shard->leader.owner = shard;
     shard->leader.tag = SHARD_LEADER;
     link_init(&shard->leader, config->secret, config->liveness_ms);
@@ -100,7 +105,10 @@ void shard_delete(struct shard **out)
         link_close(&shard->members[w].control);
     for (uint32_t s = 0; shard->peers != NULL && s < shard->config.shards; s++)
         link_close(&shard->peers[s].link);
+    for (uint32_t i = 0; i < SHARD_OBSERVERS_MAX; i++)
+        link_close(&shard->observers[i].control);
     link_close(&shard->leader);
+    shard_snapshots_delete(shard);
     for (uint32_t m = 0; m < SLOT_MODELS_MAX; m++) {
         shard_model_delete(&shard->models[m]);
         leader_model_delete(&shard->leads[m]);
@@ -123,17 +131,24 @@ const char *shard_address(const struct shard *shard)
     return shard->address;
 }
 
-/* shard_member_up -- a worker has proved itself: it is told how this shard is made. */
+/* shard_welcome -- how this shard is made. */
+void shard_welcome(const struct shard *shard, struct message *out)
+{
+    *out = (struct message){.kind = MESSAGE_WELCOME,
+                            .shard = shard->config.number,
+                            .shards = shard->config.shards,
+                            .workers = shard->config.workers,
+                            .lanes = shard->config.lanes,
+                            .group_bytes = shard->config.group_bytes,
+                            .cut_bytes = shard->config.cut_bytes};
+}
+
+/* shard_member_up -- a worker has proved itself. */
 static void shard_member_up(struct shard *shard, uint32_t rank, uint64_t now)
 {
-    const struct message welcome = {.kind = MESSAGE_WELCOME,
-                                    .shard = shard->config.number,
-                                    .shards = shard->config.shards,
-                                    .workers = shard->config.workers,
-                                    .lanes = shard->config.lanes,
-                                    .group_bytes = shard->config.group_bytes,
-                                    .cut_bytes = shard->config.cut_bytes};
+    struct message welcome;
 
+    shard_welcome(shard, &welcome);
     shard->members[rank].up = true;
     shard->members[rank].up_since = now;
     shard_send(shard, rank, &welcome, now);
@@ -178,10 +193,29 @@ static void shard_peer_message(struct shard *shard, uint32_t from, const struct 
             break;
         leader_applied(shard, from, m, now);
         return;
-    case MESSAGE_COMMIT:
+    case MESSAGE_NORM:
+        if (!leader)
+            break;
+        leader_norm(shard, from, m, now);
+        return;
+    case MESSAGE_GONE:
+        if (!leader)
+            break;
+        shard_member_gone(shard, m->rank, now);
+        return;
+    case MESSAGE_TUNE:
         if (leader)
             break;
-        shard_commit(shard, m, now);
+        shard_tune_keep(shard, m, now);
+        return;
+    case MESSAGE_COMMIT:
+    case MESSAGE_MEASURE:
+    case MESSAGE_ACCUMULATE:
+    case MESSAGE_RELEASE:
+    case MESSAGE_SNAPSHOT_TAKE:
+        if (leader)
+            break;
+        shard_order(shard, m, now);
         return;
     default: break;
     }
@@ -197,6 +231,7 @@ static void shard_link_down(struct shard *shard, struct link *link, uint64_t now
 
     switch (link->tag % 4) {
     case SHARD_MEMBER: shard_member_down(shard, number, &link->error, now); return;
+    case SHARD_OBSERVER: shard_observer_down(shard, number); return;
     case SHARD_PEER:
         if (shard->peers[number].up && !shard->peers[number].done)
             shard_lost_ps(shard, number, link, "", now);
@@ -251,12 +286,16 @@ static void shard_event(struct shard *shard, unsigned fabric, const struct stepg
             shard_member_up(shard, number, now);
         else if (link->tag % 4 == SHARD_PEER)
             shard->peers[number].up = true;
+        else if (link->tag % 4 == SHARD_OBSERVER)
+            shard_observer_up(shard, number, now);
         else
             shard->leader_up = true;
         break;
     case LINK_MESSAGE:
         if (link->tag % 4 == SHARD_MEMBER)
             shard_member_message(shard, number, &link->message, now);
+        else if (link->tag % 4 == SHARD_OBSERVER)
+            shard_observer_message(shard, number, &link->message, now);
         else
             shard_peer_message(shard, number, &link->message, now);
         break;
@@ -299,6 +338,10 @@ static void shard_attend(struct shard *shard, uint64_t now)
 
     for (uint32_t w = 0; w < shard->config.workers; w++) {
         uint64_t one = shard_attend_link(shard, &shard->members[w].control, now);
+        next = one < next ? one : next;
+    }
+    for (uint32_t i = 0; i < SHARD_OBSERVERS_MAX; i++) {
+        uint64_t one = shard_attend_link(shard, &shard->observers[i].control, now);
         next = one < next ? one : next;
     }
     for (uint32_t s = 1; shard->config.number == 0 && s < shard->config.shards; s++) {
@@ -347,6 +390,8 @@ static int shard_letters(struct shard *shard, uint64_t now)
 
     while (mailbox_take(shard->config.mailbox, &letter)) {
         busy = 1;
+        if (letter.kind == LETTER_DROPPED)
+            shard_snapshot_dropped(shard, letter.region);
         if (letter.kind != LETTER_LOST)
             continue;
         shard_poll(shard, now); /* the worker may have said why on its control connection before it went */

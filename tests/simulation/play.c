@@ -266,12 +266,12 @@ static void play_repeat(struct play *play, uint64_t now)
     struct link *push = &trainee->session->shards[s].push[lane].link;
     if (random_chance(&play->random, 500) && push->state == LINK_UP) {
         uint32_t group = (uint32_t)random_below(&play->random, model->plan->shard[s].groups);
-        const struct session_span *span = &model->places[s].spans[group][lane];
         uint64_t old = model->step > 0 ? model->step - 1 : 0;
         /* only what was really sent before is repeated: the step before the open one */
-        if (span->bytes > 0 && model->step > 0 && reference_weight(&play->reference, w, (uint32_t)old) > 0 &&
+        if (model->plan->shard[s].spans[group][lane].fragments > 0 && model->step > 0 &&
+            reference_weight(&play->reference, w, (uint32_t)old) > 0 &&
             push->endpoint->transport->endpoint_notify(push->endpoint,
-                                                       slot_notify(model->number, group, old)) == 0)
+                                                       slot_notify(model->number, 0, group, old)) == 0)
             play->counts->late_notifies++;
         return;
     }
@@ -281,14 +281,16 @@ static void play_repeat(struct play *play, uint64_t now)
         return;
     uint64_t step = leader->models[0]->step - 1;
     if (s != 0 && random_chance(&play->random, 500)) {
-        const float rate = play->reference.rate, momentum = play->reference.factor;
-        struct message commit = {.kind = MESSAGE_COMMIT, .step = step, .slot_kind = SLOT_GRADIENT};
-        memcpy(&commit.rate_bits, &rate, sizeof(rate));
-        memcpy(&commit.momentum_bits, &momentum, sizeof(momentum));
+        const struct optimizer_hyper hyper = {
+            .rate = play->reference.rate, .momentum = play->reference.factor, .scale = 1};
+        struct message commit = {
+            .kind = MESSAGE_COMMIT, .step = step, .slot_kind = SLOT_GRADIENT, .set_kind = MESSAGE_SET_ALL};
+        memcpy(commit.hyper, &hyper, sizeof(hyper));
         if (link_send(&leader->peers[s].link, &commit, now) == 0)
             play->counts->repeated_commits++;
     } else {
-        const struct message token = {.kind = MESSAGE_TOKEN, .step = step};
+        const struct message token = {
+            .kind = MESSAGE_TOKEN, .step = step, .sequence = step > 0 ? step - 1 : UINT64_MAX};
         shard_send(leader, w, &token, now);
         play->counts->repeated_tokens++;
     }

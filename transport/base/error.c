@@ -132,6 +132,7 @@ const char *stepgate_strerror(int code)
     case STEPGATE_ELOST: return "a needed member is lost";
     case STEPGATE_EENDED: return "job is over";
     case STEPGATE_ESTEPTIME: return "step took too long";
+    case STEPGATE_ENONFINITE: return "non-finite gradient";
     default: return "unknown error";
     }
 }

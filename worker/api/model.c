@@ -102,6 +102,23 @@ int stepgate_model_variable(struct stepgate_model *model, const char *name, int 
     return 0;
 }
 
+/* stepgate_model_variable_set -- an option of a variable. */
+int stepgate_model_variable_set(struct stepgate_model *model, int id, const char *key, const char *text)
+{
+    int status = model_check(model, id);
+
+    if (status == 0)
+        status = model_need_declared(model);
+    if (status == 0 && id < 0)
+        status = error_set(STEPGATE_EINVAL, 0, "", "an option is set for one variable at a time");
+    if (status != 0)
+        return status;
+    job_lock(model->job);
+    status = model_variable_set(session_model_declared(model->session), (uint32_t)id, key, text);
+    job_unlock(model->job);
+    return status;
+}
+
 /* stepgate_model_set -- a key of the model. */
 int stepgate_model_set(struct stepgate_model *model, const char *key, const char *text)
 {
@@ -209,5 +226,8 @@ int stepgate_model_describe(const struct stepgate_model *model, int id, struct s
         info->dims[d] = d < v->rank ? v->dims[d] : 0;
     info->elements = v->elements;
     info->bytes = v->bytes;
+    info->gradient_dtype = v->gradient_dtype;
+    info->rows_max = v->rows_max;
+    info->gradient_bytes = v->gradient_bytes;
     return 0;
 }

@@ -362,6 +362,14 @@ static void session_commit_info(const struct session_model *model, struct stepga
     info->copies_pull = mapped && !model->in_place ? 1 : 0;
 }
 
+/* session_commit_check -- does what was declared fit together, and the job? */
+static int session_commit_check(const struct session_model *model)
+{
+    int status = model_check_keys(model->model);
+
+    return status != 0 ? status : model_check_workers(model->model, model->session->workers);
+}
+
 /* session_commit_try -- see session.h. */
 int session_commit_try(struct session_model *model, uint64_t now, struct stepgate_model_info *info)
 {
@@ -377,9 +385,7 @@ int session_commit_try(struct session_model *model, uint64_t now, struct stepgat
     if (model->model->count == 0)
         return error_set(STEPGATE_EINVAL, 0, "declare at least one variable", "model %s has no variable",
                          model->model->name);
-    int status = model->state == MODEL_DECLARED ? model_check_keys(model->model) : 0;
-    if (status == 0)
-        status = model_check_workers(model->model, session->workers);
+    int status = model->state == MODEL_DECLARED ? session_commit_check(model) : 0;
     if (status != 0)
         return status;
     status = session_commit_step(model, now);

@@ -65,23 +65,40 @@ static void message_make(struct random_source *random, int kind, struct message 
     case MESSAGE_MODEL_ASK: m->model = model; break;
     case MESSAGE_MODEL_OK:
     case MESSAGE_PARAMETERS:
+    case MESSAGE_SNAPSHOT_READY:
         m->model = model;
         m->step = step;
         message_fill(random, m->descriptor.bytes, sizeof(m->descriptor.bytes));
         m->arena_offset = random_next(random);
         m->header_offset = random_next(random);
+        m->words_offset = random_next(random);
         break;
     case MESSAGE_SEAL:
         m->model = model;
         m->step = step;
+        m->sequence = random_next(random);
         m->attempt = (uint32_t)random_next(random);
         m->weight = (double)random_next(random) / 3;
+        m->norm = (double)random_next(random) / 7;
+        m->finite = random_chance(random, 500);
         break;
     case MESSAGE_COMMIT:
-        m->rate_bits = (uint32_t)random_next(random);
-        m->momentum_bits = (uint32_t)random_next(random);
-        /* fall through */
+    case MESSAGE_MEASURE:
+        m->model = model;
+        m->step = step;
+        m->slot_kind = (uint32_t)random_next(random);
+        m->set_kind = (uint32_t)random_below(random, MESSAGE_SET_NONE + 1);
+        m->rank = (uint32_t)random_next(random);
+        m->sequence = random_next(random);
+        m->count = (uint32_t)random_next(random);
+        message_fill(random, (uint8_t *)m->hyper, sizeof(m->hyper));
+        m->length = (uint32_t)random_below(random, MESSAGE_PART_BYTES + 1);
+        message_fill(random, m->part, m->length);
+        break;
     case MESSAGE_COMPLETE:
+        m->sequence = random_next(random);
+        m->rank = (uint32_t)random_next(random);
+        /* fall through */
     case MESSAGE_APPLIED:
         m->model = model;
         m->step = step;
@@ -92,6 +109,56 @@ static void message_make(struct random_source *random, int kind, struct message 
         m->step = step;
         m->verdict = (uint32_t)random_next(random);
         m->verdict_step = random_next(random);
+        m->sequence = random_next(random);
+        m->staleness = random_next(random);
+        break;
+    case MESSAGE_ACCUMULATE:
+    case MESSAGE_RELEASE:
+    case MESSAGE_RELEASED:
+        m->model = model;
+        m->sequence = random_next(random);
+        if (kind != MESSAGE_RELEASED)
+            m->rank = (uint32_t)random_next(random);
+        break;
+    case MESSAGE_NORM:
+        m->model = model;
+        m->step = step;
+        m->length = (uint32_t)random_below(random, MESSAGE_PART_BYTES + 1);
+        message_fill(random, m->part, m->length);
+        break;
+    case MESSAGE_GONE: m->rank = (uint32_t)random_next(random); break;
+    case MESSAGE_TUNE:
+        m->model = model;
+        m->step = step;
+        message_text(random, m->key, sizeof(m->key));
+        message_text(random, m->value, sizeof(m->value));
+        break;
+    case MESSAGE_COUNTS:
+        m->step = step;
+        for (int i = 0; i < 4; i++)
+            m->counters[i] = random_next(random);
+        message_fill(random, (uint8_t *)m->powers, sizeof(m->powers));
+        /* fall through */
+    case MESSAGE_COUNTS_ASK:
+        m->model = model;
+        m->rank = (uint32_t)random_next(random);
+        break;
+    case MESSAGE_FIND: message_text(random, m->key, sizeof(m->key)); break;
+    case MESSAGE_FOUND:
+        m->model = model;
+        m->total = random_next(random);
+        break;
+    case MESSAGE_WATCH: m->model = model; break;
+    case MESSAGE_SNAPSHOT_TAKE:
+        m->step = step;
+        m->total = random_next(random);
+        /* fall through */
+    case MESSAGE_SNAPSHOT:
+        m->what = (uint32_t)random_next(random);
+        /* fall through */
+    case MESSAGE_SNAPSHOT_DONE:
+        m->model = model;
+        m->offset = random_next(random);
         break;
     case MESSAGE_BARRIER:
     case MESSAGE_BARRIER_OVER: m->step = step; break;
@@ -135,8 +202,15 @@ static void message_same(const struct message *a, const struct message *b)
     assert_int_equal(a->attempt, b->attempt);
     assert_memory_equal(&a->weight, &b->weight, sizeof(a->weight));
     assert_int_equal(a->slot_kind, b->slot_kind);
-    assert_int_equal(a->rate_bits, b->rate_bits);
-    assert_int_equal(a->momentum_bits, b->momentum_bits);
+    assert_true(a->sequence == b->sequence && a->rank == b->rank && a->words_offset == b->words_offset);
+    assert_memory_equal(&a->norm, &b->norm, sizeof(a->norm));
+    assert_true(a->finite == b->finite && a->set_kind == b->set_kind && a->count == b->count);
+    assert_memory_equal(a->hyper, b->hyper, sizeof(a->hyper));
+    assert_memory_equal(a->powers, b->powers, sizeof(a->powers));
+    assert_memory_equal(a->counters, b->counters, sizeof(a->counters));
+    assert_true(a->staleness == b->staleness && a->what == b->what);
+    assert_string_equal(a->key, b->key);
+    assert_string_equal(a->value, b->value);
     assert_int_equal(a->verdict, b->verdict);
     assert_true(a->verdict_step == b->verdict_step);
     assert_int_equal(a->error.code, b->error.code);
@@ -157,7 +231,7 @@ static void every_kind_comes_out_as_it_went_in(void **state)
     struct random_source random;
     print_message("seed %d\n", SEED);
     random_seed(&random, SEED);
-    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_SHARD_DONE; kind++)
+    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_SNAPSHOT_DONE; kind++)
         for (int i = 0; i < 50; i++) {
             struct message in, out;
             uint8_t data[MESSAGE_BYTES_MAX];
@@ -191,7 +265,7 @@ static void a_message_cut_short_anywhere_is_refused(void **state)
     struct random_source random;
     print_message("seed %d\n", SEED);
     random_seed(&random, SEED);
-    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_SHARD_DONE; kind++) {
+    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_SNAPSHOT_DONE; kind++) {
         struct message in, out;
         uint8_t data[MESSAGE_BYTES_MAX];
         message_make(&random, kind, &in);
@@ -213,7 +287,7 @@ static void a_message_with_a_byte_too_many_is_refused(void **state)
     struct random_source random;
     print_message("seed %d\n", SEED);
     random_seed(&random, SEED);
-    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_SHARD_DONE; kind++) {
+    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_SNAPSHOT_DONE; kind++) {
         struct message in, out;
         uint8_t data[MESSAGE_BYTES_MAX + 1] = {0};
         message_make(&random, kind, &in);

@@ -189,7 +189,7 @@ static void optimizers_that_differ_are_refused_on_every_worker(void **state)
     must(stepgate_model_set(c.model[1], "learning_rate", "0.5"));
     assert_int_equal(cluster_each(&c, cluster_try_commit), -STEPGATE_EMISMATCH);
     for (int w = 0; w < 2; w++)
-        refused(STEPGATE_EMISMATCH, "worker 1 differs: learning rate 0.5",
+        refused(STEPGATE_EMISMATCH, "worker 1 differs: learning_rate 0.5",
                 stepgate_model_commit(c.model[w], CLUSTER_MS, NULL));
     cluster_clear(&c);
 }

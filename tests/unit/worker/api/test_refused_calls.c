@@ -180,7 +180,7 @@ static void a_declaration_that_is_wrong_is_refused_and_leaves_no_trace(void **st
     assert_int_equal(id, 77);
     assert_int_equal(stepgate_model_count(m), 1);
     refused(STEPGATE_ENOENT, "beta", stepgate_model_set(m, "beta", "1"));
-    refused(STEPGATE_EINVAL, "adam", stepgate_model_set(m, "optimizer", "adam"));
+    refused(STEPGATE_EINVAL, "adamax", stepgate_model_set(m, "optimizer", "adamax"));
     refused(STEPGATE_EINVAL, "fast", stepgate_model_set(m, "learning_rate", "fast"));
     refused(STEPGATE_EINVAL, "momentum", stepgate_model_set(m, "momentum", "2"));
     refused(STEPGATE_EINVAL, "1.5", stepgate_model_set(m, "learning_rate_steps", "1.5"));

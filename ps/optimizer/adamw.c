@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ps/optimizer/rules.h"
+
+#define BOTH_TEMPLATE "ps/optimizer/adamw.inc"
+#include "ps/optimizer/both.inc"
+
+const struct optimizer_rule rule_adamw_tf = {
+    .name = "adamw",
+    .decays = true,
+    .slots = 2,
+    .slot_names = {"first_moment", "second_moment"},
+    .block_f32 = adamw_tf_f32,
+    .block_f64 = adamw_tf_f64,
+};
+
+const struct optimizer_rule rule_adamw_torch = {
+    .name = "adamw",
+    .decays = true,
+    .slots = 2,
+    .slot_names = {"first_moment", "second_moment"},
+    .block_f32 = adamw_torch_f32,
+    .block_f64 = adamw_torch_f64,
+};

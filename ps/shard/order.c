@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* order -- what the leader has decided is carried out here: in its order, one at a time with the lanes. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ps/shard/inside.h"
+#include "transport/base/clock.h"
+#include "transport/base/error.h"
+
+/* order_keep -- behind what waits already. */
+static int order_keep(struct shard_model *model, const struct message *m)
+{
+    if (model->order_count == model->order_room) {
+        size_t room = model->order_room > 0 ? 2 * model->order_room : 4;
+        struct message *more = malloc(room * sizeof(*more));
+        if (more == NULL)
+            return error_set(STEPGATE_ENOMEM, 0, "", "no memory for the orders of model %s",
+                             model->model->name);
+        for (size_t i = 0; i < model->order_count; i++)
+            more[i] = model->orders[(model->order_first + i) % model->order_room];
+        free(model->orders);
+        model->orders = more;
+        model->order_first = 0;
+        model->order_room = room;
+    }
+    model->orders[(model->order_first + model->order_count++) % model->order_room] = *m;
+    return 0;
+}
+
+/* order_repeated -- has this commit been made before, or can it not be? */
+static bool order_repeated(struct shard_model *model, const struct message *m)
+{
+    if (m->slot_kind == SLOT_INITIAL)
+        return model->phase != PHASE_INITIAL || model->ordered || model->order_count > 0;
+    return m->step != model->next_commit;
+}
+
+/* order_member -- one contribution of the set. */
+static void order_member(struct shard_model *model, uint32_t rank, uint64_t sequence)
+{
+    struct board_order *order = &model->board.order;
+    const struct shard_seal *seal = shard_seal_of(model, rank, sequence);
+    double clip = model->model->clip_norm, scale = 1;
+
+    if (seal == NULL)
+        return; /* it was reported, so it is here */
+    if (clip > 0) {
+        double norm = sqrt(seal->norm);
+        scale = norm > clip ? clip / norm : 1;
+    }
+    struct board_contribution *member = &order->set[order->count++];
+    *member = (struct board_contribution){.rank = rank,
+                                          .slot = (uint32_t)(sequence % model->depth),
+                                          .weight = (float)seal->weight,
+                                          .factor = (float)(seal->weight * scale)};
+    order->factored = order->factored || member->factor != 1;
+    order->divisor += seal->weight;
+}
+
+/* order_rank -- a worker's contributions to the step: all of them, or those whose bits are set. */
+static void order_rank(struct shard_model *model, uint32_t rank, const struct message *m)
+{
+    uint64_t end = model->shares[rank].sealed_next,
+             first = end > 2u * model->depth ? end - 2u * model->depth : 0;
+
+    for (uint64_t sequence = first; sequence < end; sequence++) {
+        const struct shard_seal *seal = shard_seal_of(model, rank, sequence);
+        size_t bit = (size_t)rank * model->depth + sequence % model->depth;
+        if (seal == NULL || seal->step != m->step || !(seal->weight > 0))
+            continue;
+        if (m->set_kind == MESSAGE_SET_RANKS && !(m->part[bit / 8] >> (bit % 8) & 1u))
+            continue;
+        order_member(model, rank, sequence);
+    }
+}
+
+/* order_set -- who contributes, with which factors. */
+static void order_set(struct shard_model *model, const struct message *m)
+{
+    struct board_order *order = &model->board.order;
+
+    order->count = 0;
+    order->factored = order->accumulated = false;
+    order->divisor = 0;
+    switch (m->set_kind) {
+    case MESSAGE_SET_ONE: order_member(model, m->rank, m->sequence); break;
+    case MESSAGE_SET_ALL:
+    case MESSAGE_SET_RANKS:
+        for (uint32_t w = 0; w < model->board.workers; w++)
+            order_rank(model, w, m);
+        break;
+    default: break;
+    }
+    if (model->model->update == MODEL_TF && m->kind != MESSAGE_ACCUMULATE) {
+        order->accumulated = true;
+        order->divisor = model->accumulated;
+    }
+}
+
+/* order_kind -- what the lanes do with it. */
+static int order_kind(const struct message *m)
+{
+    switch (m->kind) {
+    case MESSAGE_ACCUMULATE: return BOARD_ACCUMULATE;
+    case MESSAGE_MEASURE: return BOARD_MEASURE;
+    case MESSAGE_SNAPSHOT_TAKE: return BOARD_SNAPSHOT;
+    default: break;
+    }
+    if (m->slot_kind == SLOT_INITIAL)
+        return BOARD_INITIAL;
+    return m->set_kind == MESSAGE_SET_NONE ? BOARD_CARRY : BOARD_APPLY;
+}
+
+/* order_give -- the lanes get it. */
+static void order_give(struct shard_model *model, const struct message *m)
+{
+    struct shard *shard = model->shard;
+    struct board_order *order = &model->board.order;
+
+    if (m->kind == MESSAGE_SNAPSHOT_TAKE && !shard_snapshot_begin(model, m))
+        return;
+    if (m->kind == MESSAGE_COMMIT || m->kind == MESSAGE_MEASURE)
+        shard_tune(model, m->step);
+    order_set(model, m);
+    order->kind = order_kind(m);
+    order->step = m->kind == MESSAGE_SNAPSHOT_TAKE ? model->step : m->step;
+    memcpy(&order->hyper, m->hyper, sizeof(order->hyper));
+    if (order->kind == BOARD_APPLY && !order->accumulated && order->count == 0)
+        order->kind = BOARD_CARRY; /* everybody of the set weighs nothing */
+    if (m->kind == MESSAGE_ACCUMULATE)
+        model->accumulated += order->divisor;
+    model->current = *m;
+    model->ordered = true;
+    /* release: lanes that see the number see the order, and, through this thread's acquire, every gradient */
+    atomic_fetch_add_explicit(&model->board.order_number, 1, memory_order_release);
+    for (uint32_t l = 0; shard->config.wake_lane != NULL && l < shard->config.lanes; l++)
+        shard->config.wake_lane(shard->config.wake_context, l);
+}
+
+/* order_release -- a worker may rewrite the slot of this contribution, and of those before. */
+static void order_release(struct shard_model *model, uint32_t rank, uint64_t sequence, uint64_t now)
+{
+    const struct message released = {.kind = MESSAGE_RELEASED, .model = model->number, .sequence = sequence};
+
+    shard_send(model->shard, rank, &released, now);
+}
+
+/* order_next -- gives the lanes what is next, if they have nothing. */
+static void order_next(struct shard_model *model, uint64_t now)
+{
+    while (!model->ordered && model->order_count > 0) {
+        struct message m = model->orders[model->order_first];
+        model->order_first = (model->order_first + 1) % model->order_room;
+        model->order_count--;
+        if (m.kind == MESSAGE_RELEASE)
+            order_release(model, m.rank, m.sequence, now);
+        else
+            order_give(model, &m);
+    }
+}
+
+/* shard_order -- the leader has decided. Commits are idempotent by step. */
+void shard_order(struct shard *shard, const struct message *m, uint64_t now)
+{
+    struct shard_model *model = shard->models[m->model];
+
+    if (shard->ending)
+        return;
+    if (model == NULL || model->phase == PHASE_DECLARED ||
+        ((m->kind == MESSAGE_ACCUMULATE || m->kind == MESSAGE_RELEASE) && m->rank >= shard->config.workers)) {
+        error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
+                  "ps 0 sent a %s for model %u, which cannot be", message_name(m->kind), m->model);
+        shard_abort(shard, now);
+        return;
+    }
+    if (m->kind == MESSAGE_COMMIT) {
+        if (order_repeated(model, m)) {
+            shard->stats.duplicate_commits++;
+#ifdef STEPGATE_MUTANT_COMMIT_NOT_IDEMPOTENT
+            if (model->phase != PHASE_RUNNING || model->ordered)
+#endif
+                return;
+        }
+        shard->stats.commits++;
+        if (m->slot_kind != SLOT_INITIAL)
+            model->next_commit = m->step + 1;
+    }
+    if (order_keep(model, m) != 0) {
+        shard_abort(shard, now);
+        return;
+    }
+    order_next(model, now);
+}
+
+/* shard_tune_keep -- until its step comes. */
+void shard_tune_keep(struct shard *shard, const struct message *m, uint64_t now)
+{
+    struct shard_model *model = shard->models[m->model];
+
+    if (model == NULL || model->model == NULL)
+        return;
+    struct shard_tune *more = realloc(model->tunes, (model->tune_count + 1) * sizeof(*more));
+    if (more == NULL) {
+        error_set(STEPGATE_ENOMEM, 0, "", "no memory for a change of %s", m->key);
+        shard_abort(shard, now);
+        return;
+    }
+    model->tunes = more;
+    struct shard_tune *tune = &model->tunes[model->tune_count++];
+    tune->step = m->step;
+    memcpy(tune->key, m->key, sizeof(tune->key));
+    memcpy(tune->value, m->value, sizeof(tune->value));
+}
+
+/* shard_tune -- what holds from `step` on is set; what can't be set is said once. */
+void shard_tune(struct shard_model *model, uint64_t step)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < model->tune_count; i++) {
+        struct shard_tune *tune = &model->tunes[i];
+        struct stepgate_error error;
+        if (tune->step > step) {
+            if (kept != i)
+                model->tunes[kept] = *tune;
+            kept++;
+        } else if (model_tune(model->model, tune->key, tune->value) != 0) {
+            error_save(&error);
+            log_line(&model->shard->config.log, LOG_WARN, "model %s, step %llu: %s stays: %s",
+                     model->model->name, (unsigned long long)step, tune->key, error.text);
+        }
+    }
+    model->tune_count = kept;
+}
+
+/* order_applied -- every lane has done the order. */
+static bool order_applied(const struct shard_model *model)
+{
+    uint64_t number = atomic_load_explicit(&model->board.order_number,
+                                           memory_order_relaxed); /* only this thread raises it */
+
+    for (uint32_t l = 0; l < model->board.lanes; l++) /* pairs with the lanes' release stores */
+        if (atomic_load_explicit(&model->board.applied[l], memory_order_acquire) != number)
+            return false;
+    return true;
+}
+
+/* order_norm -- tells the leader what the lanes have measured. */
+static void order_norm(struct shard_model *model, uint64_t now)
+{
+    struct message norm = {.kind = MESSAGE_NORM, .model = model->number, .step = model->current.step};
+    struct bytes_writer w = {norm.part, sizeof(norm.part), 0, false};
+    struct exact_sum sum;
+
+    exact_clear(&sum);
+    for (uint32_t l = 0; l < model->board.lanes; l++)
+        exact_merge(&sum, &model->board.measures[l]);
+    exact_pack(&sum, &w);
+    norm.length = (uint32_t)w.used;
+    if (model->shard->config.number == 0)
+        leader_norm(model->shard, 0, &norm, now);
+    else
+        link_send(&model->shard->leader, &norm, now);
+}
+
+/* order_step -- the step is applied: the next one is awaited. */
+static void order_step(struct shard_model *model, uint64_t now)
+{
+    struct message applied = {.kind = MESSAGE_APPLIED,
+                              .model = model->number,
+                              .step = model->current.step,
+                              .slot_kind = model->current.slot_kind};
+
+    model->complete_sent = false;
+    model->look = true;
+    if (model->phase == PHASE_INITIAL) {
+        model->phase = PHASE_RUNNING;
+    } else {
+        model->step = model->current.step + 1;
+        model->shard->stats.steps++;
+    }
+    model->accumulated = 0;
+    shard_watch_again(model, now);
+    if (model->model->update == MODEL_ASYNC || model->model->update == MODEL_BOUNDED)
+        if (model->current.slot_kind != SLOT_INITIAL)
+            order_release(model, model->current.rank, model->current.sequence, now);
+    leader_send(model->shard, &applied, now);
+}
+
+/* shard_order_progress -- see inside.h. */
+void shard_order_progress(struct shard_model *model, uint64_t now)
+{
+    if (model->ordered && order_applied(model)) {
+        model->ordered = false;
+        switch (model->current.kind) {
+        case MESSAGE_ACCUMULATE:
+            order_release(model, model->current.rank, model->current.sequence, now);
+            break;
+        case MESSAGE_MEASURE: order_norm(model, now); break;
+        case MESSAGE_SNAPSHOT_TAKE: shard_snapshot_made(model, &model->current); break;
+        default: order_step(model, now); break;
+        }
+    }
+    order_next(model, now);
+}
