@@ -56,12 +56,13 @@ int stepgate_job_error(const struct stepgate_job *job, struct stepgate_error *er
 
 struct stepgate_job_stats {
     size_t size;           /* set by the caller: sizeof(struct stepgate_job_stats) */
-    uint64_t steps;        /* steps begun, over all models */
+    uint64_t steps;        /* begins that succeeded, over all models */
     uint64_t bytes_pushed; /* gradient bytes handed to the transport or copied into slots */
     uint64_t bytes_pulled; /* parameter bytes moved to this process; 0 where they are mapped */
     uint64_t bytes_copied; /* bytes copied by this process's CPU on either way */
     uint64_t pushes, pulls;
-    uint64_t wait_ns; /* time spent in waits of begin and pull */
+    uint64_t wait_ns;      /* time spent in waits of begin and pull */
+    uint64_t pull_retries; /* reads that were repeated, since a ps went on to another step meanwhile */
 };
 /* stepgate_job_stats -- counters since the join. */
 int stepgate_job_stats(const struct stepgate_job *job, struct stepgate_job_stats *stats);

@@ -94,6 +94,26 @@ int stepgate_step_pull(struct stepgate_model *model, int id, int ms, uint64_t *s
     return status;
 }
 
+/* stepgate_step_pulled -- which steps were read. */
+int stepgate_step_pulled(struct stepgate_model *model, int id, uint64_t *lowest, uint64_t *highest)
+{
+    uint64_t low = 0, high = 0;
+    int status = model_check(model, id);
+
+    if (status == 0)
+        status = step_need_committed(model);
+    if (status != 0)
+        return status;
+    job_lock(model->job);
+    status = session_pulled(model->session, id, &low, &high);
+    job_unlock(model->job);
+    if (status == 0 && lowest != NULL)
+        *lowest = low;
+    if (status == 0 && highest != NULL)
+        *highest = high;
+    return status;
+}
+
 /* step_need_variable -- one variable, of a committed model. */
 static int step_need_variable(const struct stepgate_model *model, int id)
 {
@@ -114,6 +134,56 @@ int stepgate_step_push(struct stepgate_model *model, int id)
     job_lock(model->job);
     status = session_push(model->session, (uint32_t)id, clock_now());
     job_unlock(model->job);
+    return status;
+}
+
+/* stepgate_step_push_rows -- hands in rows of a sparse gradient. */
+int stepgate_step_push_rows(struct stepgate_model *model, int id, const uint64_t *indices, uint64_t n,
+                            const void *rows)
+{
+    int status = step_need_variable(model, id);
+
+    if (status != 0)
+        return status;
+    job_lock(model->job);
+    status = session_push_rows(model->session, (uint32_t)id, indices, n, rows, clock_now());
+    job_unlock(model->job);
+    return status;
+}
+
+struct step_pull_rows {
+    struct session_model *model;
+    uint32_t id;
+    const uint64_t *indices;
+    uint64_t count;
+    void *out;
+    uint64_t step;
+};
+
+/* step_pull_rows_attempt -- one look at the rows. */
+static int step_pull_rows_attempt(void *context, uint64_t now)
+{
+    struct step_pull_rows *pull = context;
+
+    return session_pull_rows_try(pull->model, pull->id, pull->indices, pull->count, pull->out, now,
+                                 &pull->step);
+}
+
+/* stepgate_step_pull_rows -- reads rows into the caller's memory. */
+int stepgate_step_pull_rows(struct stepgate_model *model, int id, const uint64_t *indices, uint64_t n,
+                            void *out, int ms, uint64_t *step_read)
+{
+    int status = step_need_variable(model, id);
+
+    if (status != 0)
+        return status;
+    struct step_pull_rows pull = {
+        .model = model->session, .id = (uint32_t)id, .indices = indices, .count = n, .out = out};
+    status =
+        wait_until(model->job, ms, step_timeout(model->job), ms < 0 ? STEPGATE_ESTEPTIME : STEPGATE_ETIMEOUT,
+                   "rows of this step", step_pull_rows_attempt, &pull);
+    if (status == 0 && step_read != NULL)
+        *step_read = pull.step;
     return status;
 }
 

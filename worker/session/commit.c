@@ -2,7 +2,6 @@
 /* commit -- how a declared model comes to be placed: told to the shards, its slots and parameters imported, its initial values sent. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "transport/base/error.h"
 #include "worker/session/inside.h"
@@ -35,17 +34,10 @@ int session_model_new(struct session *session, const char *name, struct session_
     }
     model->session = session;
     model->number = (uint32_t)session->model_count;
+    model->fetch.alarm = CLOCK_NEVER;
     session->models[session->model_count++] = model;
     *out = model;
     return 0;
-}
-
-/* session_model_regions_delete -- what is registered for one buffer. */
-static void session_model_regions_delete(struct stepgate_region *regions[SESSION_ROUTES_MAX])
-{
-    for (unsigned r = 0; r < SESSION_ROUTES_MAX; r++)
-        if (regions[r] != NULL)
-            regions[r]->transport->region_delete(&regions[r]);
 }
 
 /* session_model_delete -- frees, sets NULL. */
@@ -62,23 +54,13 @@ void session_model_delete(struct session_model **out)
         if (place->parameters != NULL)
             place->parameters->transport->remote_delete(&place->parameters);
     }
-    for (size_t v = 0; v < model->model->count; v++) {
-        if (v < model->initial_count)
-            free(model->initial[v]);
-        if (model->variables != NULL) {
-            session_model_regions_delete(model->variables[v].caller_gradient_region);
-            session_model_regions_delete(model->variables[v].caller_parameter_region);
-        }
-    }
-    session_model_regions_delete(model->local_gradient_region);
-    session_model_regions_delete(model->local_parameter_region);
-    if (model->local_gradients != NULL)
-        munmap(model->local_gradients, model->local_bytes);
-    if (model->local_parameters != NULL)
-        munmap(model->local_parameters, model->local_bytes);
-    free(model->initial);
+    session_initial_delete(model);
+    session_fetch_delete(model);
+    session_memory_delete(model);
+    rows_clear(&model->rows);
     free(model->variables);
     free(model->segments);
+    free(model->parts);
     free(model->pending);
     free(model->places);
     plan_delete(&model->plan);
@@ -105,85 +87,129 @@ bool session_model_declaring(const struct session_model *model)
     return model->state == MODEL_DECLARED;
 }
 
-/* session_model_initialize -- keeps a copy of an initial value, on worker 0. */
-int session_model_initialize(struct session_model *model, uint32_t variable, const void *data, uint64_t bytes)
+/* session_commit_segment -- cuts what is read of a fragment into chunks. */
+static uint32_t session_commit_segment(struct session_model *model, const struct plan_fragment *fragment,
+                                       uint32_t shard, struct session_segment *out)
 {
-    const struct model_variable *v = &model->model->variables[variable];
-
-    if (bytes != v->bytes)
-        return error_set(STEPGATE_EINVAL, 0, "", "variable %s has %llu bytes, the initial value %llu",
-                         v->name, (unsigned long long)v->bytes, (unsigned long long)bytes);
-    if (model->session->rank != 0)
-        return 0;
-    if (variable >= model->initial_count) { /* variables may still be declared: the list grows with them */
-        void **list = realloc(model->initial, model->model->count * sizeof(void *));
-        if (list == NULL)
-            return error_set(STEPGATE_ENOMEM, 0, "", "no memory for initial values");
-        for (size_t i = model->initial_count; i < model->model->count; i++)
-            list[i] = NULL;
-        model->initial = list;
-        model->initial_count = model->model->count;
-    }
-    if (model->initial[variable] == NULL)
-        model->initial[variable] = malloc(v->bytes);
-    if (model->initial[variable] == NULL)
-        return error_set(STEPGATE_ENOMEM, 0, "", "no memory for the initial value of %s", v->name);
-    memcpy(model->initial[variable], data, bytes);
-    return 0;
-}
-
-/* session_commit_segments -- cuts every piece at the spans' borders and into chunks; called once to count and once to fill. */
-static uint32_t session_commit_segments(struct session_model *model, struct session_segment *out)
-{
+    const struct model_variable *v = &model->model->variables[fragment->variable];
+    uint64_t element = model_dtype_bytes(v->dtype), bytes = fragment->elements * element;
     uint64_t chunk = model->session->chunk_bytes;
     uint32_t count = 0;
 
-    for (size_t v = 0; v < model->model->count; v++) {
-        uint32_t first = count;
-        for (size_t p = model->plan->variable_first[v]; p < model->plan->variable_first[v + 1]; p++) {
-            const struct plan_piece *piece = &model->plan->by_variable[p];
-            const struct plan_shard *shard = &model->plan->shard[piece->shard];
-            uint64_t end = piece->offset + piece->bytes;
-            for (uint32_t g = 0; g < shard->groups; g++)
-                for (uint32_t l = 0; l < model->plan->lanes; l++) {
-                    uint64_t from = shard->spans[g][l].begin, to = shard->spans[g][l].end;
-                    from = from > piece->offset ? from : piece->offset;
-                    to = to < end ? to : end;
-                    for (; from < to; from += chunk, count++)
-                        if (out != NULL)
-                            out[count] =
-                                (struct session_segment){.variable = (uint32_t)v,
-                                                         .shard = piece->shard,
-                                                         .lane = (uint16_t)l,
-                                                         .group = (uint16_t)g,
-                                                         .first = piece->first + (from - piece->offset),
-                                                         .offset = from,
-                                                         .bytes = to - from < chunk ? to - from : chunk};
-                }
-        }
-        if (out != NULL) {
-            model->variables[v].first_segment = first;
-            model->variables[v].segments = count - first;
-        }
-    }
+    if (v->kind == STEPGATE_AUX)
+        return 0;
+    for (uint64_t from = 0; from < bytes; from += chunk, count++)
+        if (out != NULL)
+            out[count] = (struct session_segment){.variable = fragment->variable,
+                                                  .shard = shard,
+                                                  .lane = fragment->lane,
+                                                  .group = fragment->group,
+                                                  .first = fragment->first_element * element + from,
+                                                  .offset = fragment->offset + from,
+                                                  .bytes = bytes - from < chunk ? bytes - from : chunk};
     return count;
 }
 
-/* session_commit_spans -- how many segments each span has; a span without one (all gap) is still announced, with nothing to write. */
+/* session_commit_part -- what is pushed of a fragment. Where the rows of a sparse one lie locally is found out with the memory. */
+static struct session_part session_commit_part(const struct session_model *model,
+                                               const struct plan_fragment *fragment, uint32_t shard)
+{
+    const struct model_variable *v = &model->model->variables[fragment->variable];
+    const struct plan_piece *piece = &model->plan->by_shard[fragment->piece];
+    struct session_part part = {.variable = fragment->variable,
+                                .shard = shard,
+                                .lane = fragment->lane,
+                                .group = fragment->group,
+                                .offset = fragment->slot_offset};
+    uint64_t element = model_dtype_bytes(v->gradient_dtype);
+
+    if (v->kind == STEPGATE_SPARSE) {
+        part.first_row = piece->first_element / v->row_elements;
+        part.end_row = part.first_row + piece->elements / v->row_elements;
+        part.rows_max = piece->rows_max;
+    } else if (!v->frozen) {
+        part.first = fragment->first_element * element;
+        part.bytes = fragment->elements * element;
+    }
+    return part;
+}
+
+/* session_commit_fragment -- counts what a fragment is read and pushed in, or fills it in where its variable knows its first places. */
+static void session_commit_fragment(struct session_model *model, const struct plan_fragment *fragment,
+                                    uint32_t shard, struct session_span *fill)
+{
+    struct session_variable *v = &model->variables[fragment->variable];
+    struct session_segment *out = fill != NULL ? &model->segments[v->first_segment + v->segments] : NULL;
+    uint32_t segments = session_commit_segment(model, fragment, shard, out);
+
+    if (fill != NULL) {
+        model->parts[v->first_part + v->parts] = session_commit_part(model, fragment, shard);
+        fill->parts++;
+        fill->segments += segments;
+    }
+    v->segments += segments;
+    v->parts++;
+}
+
+/* session_commit_visit -- goes through the fragments; once to count and once to fill. */
+static void session_commit_visit(struct session_model *model, bool fill)
+{
+    const struct plan *plan = model->plan;
+
+    for (uint32_t s = 0; s < plan->shards; s++)
+        for (uint32_t g = 0; g < plan->shard[s].groups; g++)
+            for (uint32_t l = 0; l < plan->lanes; l++) {
+                const struct plan_span *planned = &plan->shard[s].spans[g][l];
+                struct session_span *span = fill ? &model->places[s].spans[g][l] : NULL;
+                for (size_t f = 0; f < planned->fragments; f++)
+                    session_commit_fragment(model, &plan->fragments[planned->first_fragment + f], s, span);
+            }
+}
+
+/* session_commit_compare -- by their place in the variable. */
+static int session_commit_compare(const void *a, const void *b)
+{
+    const struct session_segment *x = a, *y = b;
+
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* session_commit_spans -- what each span weighs, and how many there are. */
 static void session_commit_spans(struct session_model *model)
 {
     for (uint32_t s = 0; s < model->plan->shards; s++)
         for (uint32_t g = 0; g < model->plan->shard[s].groups; g++)
             for (uint32_t l = 0; l < model->plan->lanes; l++) {
-                const struct plan_span *span = &model->plan->shard[s].spans[g][l];
-                model->places[s].spans[g][l].bytes = span->end - span->begin;
-                if (span->end > span->begin)
-                    model->spans_total++;
+                struct session_span *span = &model->places[s].spans[g][l];
+                span->bytes = model->plan->shard[s].spans[g][l].slot_bytes;
+                model->spans_total += span->parts > 0;
             }
-    for (uint32_t i = 0; i < model->segment_count; i++) {
-        const struct session_segment *segment = &model->segments[i];
-        model->places[segment->shard].spans[segment->group][segment->lane].segments++;
+}
+
+/* session_commit_cut -- parts and segments of every variable, and how many of them each span has. */
+static int session_commit_cut(struct session_model *model)
+{
+    session_commit_visit(model, false);
+    for (uint32_t i = 0; i < model->model->count; i++) {
+        struct session_variable *v = &model->variables[i];
+        v->first_segment = model->segment_count;
+        v->first_part = model->part_count;
+        model->segment_count += v->segments;
+        model->part_count += v->parts;
+        v->segments = v->parts = 0;
     }
+    uint32_t most = model->segment_count > model->part_count ? model->segment_count : model->part_count;
+    model->segments = calloc(most, sizeof(*model->segments));
+    model->parts = calloc(most, sizeof(*model->parts));
+    model->pending = calloc(most, sizeof(*model->pending));
+    if (model->segments == NULL || model->parts == NULL || model->pending == NULL)
+        return error_set(STEPGATE_ENOMEM, 0, "", "no memory to place model %s", model->model->name);
+    session_commit_visit(model, true);
+    for (uint32_t i = 0; i < model->model->count; i++)
+        qsort(&model->segments[model->variables[i].first_segment], model->variables[i].segments,
+              sizeof(*model->segments), session_commit_compare);
+    session_commit_spans(model);
+    return 0;
 }
 
 /* session_commit_parts -- sends the packed model to a shard, part by part. */
@@ -215,16 +241,18 @@ static int session_commit_tell(struct session_model *model, uint64_t now)
 
     if (status != 0)
         return status;
+    model->lockstep = model_lockstep(model->model, session->workers);
+    model->depth = model_slot_depth(model->model, session->workers);
+    model->quota = model_quota(model->model, session->workers, session->rank);
     model->variables = calloc(model->model->count, sizeof(*model->variables));
     model->places = calloc(session->shard_count, sizeof(*model->places));
-    model->segment_count = session_commit_segments(model, NULL);
-    model->segments = calloc(model->segment_count, sizeof(*model->segments));
-    model->pending = calloc(model->segment_count, sizeof(*model->pending));
-    if (model->variables == NULL || model->places == NULL || model->segments == NULL ||
-        model->pending == NULL)
+    if (model->variables == NULL || model->places == NULL)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory to place model %s", model->model->name);
-    session_commit_segments(model, model->segments);
-    session_commit_spans(model);
+    for (uint32_t s = 0; s < session->shard_count; s++)
+        model->places[s].slot_stride = slot_stride(model->plan->shard[s].slot_bytes);
+    status = session_commit_cut(model);
+    if (status != 0)
+        return status;
     struct message check = {.kind = MESSAGE_MODEL_CHECK, .model = model->number};
     status = model_fingerprint(model->model, check.fingerprint);
     for (uint32_t s = 0; status == 0 && s < session->shard_count; s++) {
@@ -242,6 +270,24 @@ static bool session_commit_fits(uint64_t offset, uint64_t bytes, uint64_t end)
     return offset <= end && bytes <= end - offset;
 }
 
+/* session_commit_granted -- is there room for everything in what a shard grants? */
+static bool session_commit_granted(const struct session_model *model, uint32_t s)
+{
+    const struct session_place *place = &model->places[s];
+    const struct plan_shard *planned = &model->plan->shard[s];
+    uint64_t headers = slot_header_offset(model->plan->lanes, model->depth, 0, 0);
+    uint64_t slots = (model->depth - 1) * place->slot_stride + planned->slot_bytes;
+    uint64_t words = model->plan->lanes * sizeof(struct slot_words);
+
+    return session_commit_fits(place->slot_headers, headers, place->slot_arena) &&
+           session_commit_fits(place->slot_arena, slots > planned->arena_bytes ? slots : planned->arena_bytes,
+                               place->slots->length) &&
+           session_commit_fits(place->parity[0], planned->arena_bytes, place->parameters->length) &&
+           session_commit_fits(place->parity[1], planned->arena_bytes, place->parameters->length) &&
+           place->words % PLAN_LINE == 0 &&
+           session_commit_fits(place->words, words, place->parameters->length);
+}
+
 /* session_commit_import -- 0 when slots and parameters of every shard are there. */
 static int session_commit_import(struct session_model *model)
 {
@@ -252,7 +298,6 @@ static int session_commit_import(struct session_model *model)
         struct session_shard *shard = &session->shards[s];
         struct stepgate_endpoint *control = shard->control.link.endpoint;
         struct stepgate_endpoint *pull = shard->pull[0].link.endpoint;
-        const struct plan_shard *planned = &model->plan->shard[s];
         int status = 0;
 
         if (!place->slots_told || !place->parameters_told)
@@ -264,149 +309,16 @@ static int session_commit_import(struct session_model *model)
                 pull->transport->endpoint_import(pull, &place->parameters_descriptor, &place->parameters);
         if (status != 0)
             return status;
-        uint64_t headers = (uint64_t)session->lanes * PLAN_GROUPS_MAX * sizeof(struct slot_header);
-        if (!session_commit_fits(place->slot_arena, planned->arena_bytes, place->slot_headers) ||
-            !session_commit_fits(place->slot_headers, headers, place->slots->length) ||
-            !session_commit_fits(place->parity[0], planned->arena_bytes, place->parameters->length) ||
-            !session_commit_fits(place->parity[1], planned->arena_bytes, place->parameters->length))
+        if (!session_commit_granted(model, s))
             return error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
                              "ps %u grants less memory than model %s takes", s, model->model->name);
     }
     return 0;
 }
 
-/* session_commit_local -- local memory for both buffers of every variable; registered on each route without mapping. */
-static int session_commit_local(struct session_model *model)
-{
-    struct session *session = model->session;
-    uint64_t bytes = 0;
-
-    for (size_t v = 0; v < model->model->count; v++) {
-        model->variables[v].local_offset = bytes;
-        bytes += (model->model->variables[v].bytes + 127) / 64 * 64; /* a line of distance */
-    }
-    uint8_t *memory[2];
-    for (int i = 0; i < 2; i++) {
-        memory[i] = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (memory[i] == MAP_FAILED) {
-            if (i == 1)
-                munmap(memory[0], bytes);
-            return error_set(STEPGATE_ENOMEM, 0, "free memory, or use a smaller model",
-                             "no memory for %llu bytes of buffers of model %s", (unsigned long long)bytes,
-                             model->model->name);
-        }
-        madvise(memory[i], bytes, MADV_HUGEPAGE);
-    }
-    model->local_gradients = memory[0];
-    model->local_parameters = memory[1];
-    model->local_bytes = bytes;
-    for (uint32_t s = 0; s < session->shard_count; s++) {
-        unsigned r = session->shards[s].route;
-        if (session_mapped(&model->places[s]) || model->local_gradient_region[r] != NULL)
-            continue;
-        struct stepgate_domain *domain = session->routes[r].domain;
-        struct stepgate_region_options options = {.size = sizeof(options), .length = bytes};
-        options.address = memory[0];
-        int status = domain->transport->region_new(domain, &options, &model->local_gradient_region[r]);
-        options.address = memory[1];
-        if (status == 0)
-            status = domain->transport->region_new(domain, &options, &model->local_parameter_region[r]);
-        if (status != 0)
-            return status;
-    }
-    return 0;
-}
-
-/* session_commit_buffers -- where each variable's gradient and value lie. */
-static int session_commit_buffers(struct session_model *model)
-{
-    bool local = false;
-
-    model->in_place = true;
-    for (size_t v = 0; v < model->model->count; v++) {
-        size_t first = model->plan->variable_first[v];
-        bool whole = model->plan->variable_first[v + 1] == first + 1;
-        const struct plan_piece *piece = &model->plan->by_variable[first];
-        if (whole && session_mapped(&model->places[piece->shard]))
-            continue;
-        local = true;
-        model->in_place = false;
-    }
-    int status = local ? session_commit_local(model) : 0;
-    if (status != 0)
-        return status;
-    for (size_t v = 0; v < model->model->count; v++) {
-        struct session_variable *variable = &model->variables[v];
-        size_t first = model->plan->variable_first[v];
-        const struct plan_piece *piece = &model->plan->by_variable[first];
-        const struct session_place *place = &model->places[piece->shard];
-        if (model->plan->variable_first[v + 1] == first + 1 && session_mapped(place)) {
-            variable->gradient = (uint8_t *)place->slots->mapped + place->slot_arena + piece->offset;
-        } else {
-            variable->gradient = model->local_gradients + variable->local_offset;
-            variable->parameter_local = model->local_parameters + variable->local_offset;
-        }
-    }
-    return 0;
-}
-
-/* session_commit_initial -- worker 0 puts the initial values where gradients go, and queues them all. */
-static void session_commit_initial(struct session_model *model)
-{
-    session_transfer_begin(model, SLOT_INITIAL);
-    for (uint32_t v = 0; v < model->model->count; v++) {
-        void *value = v < model->initial_count ? model->initial[v] : NULL;
-        if (value != NULL)
-            memcpy(model->variables[v].gradient, value, model->model->variables[v].bytes);
-        else
-            memset(model->variables[v].gradient, 0, model->model->variables[v].bytes);
-        if (value != NULL) {
-            free(value);
-            model->initial[v] = NULL;
-        }
-        session_transfer_queue(model, v);
-    }
-    model->step = 0;
-    model->weight = 1;
-    model->finishing = true;
-}
-
-/* session_supported -- what the ps cannot do yet is refused before anybody trains with it. */
-static int session_supported(const struct session *session, const struct model *model)
-{
-    bool plain = model->update == MODEL_STRICT &&
-                 model_replicas(model, session->workers) == session->workers &&
-                 model->non_finite == MODEL_PROPAGATE &&
-                 (model->optimizer == MODEL_SGD || model->optimizer == MODEL_MOMENTUM) &&
-                 model->l2_decay == 0 && model->clip_value == 0 && model->clip_norm == 0 &&
-                 model->clip_global_norm == 0 && model->average_decay == 0;
-
-    for (size_t i = 0; plain && i < model->count; i++) {
-        const struct model_variable *v = &model->variables[i];
-        plain = v->kind == STEPGATE_TRAINED && v->dtype == STEPGATE_F32 &&
-                v->gradient_dtype == STEPGATE_F32 && v->learning_rate_scale == 1 && !v->frozen;
-    }
-    if (!plain)
-        return error_set(STEPGATE_EINVAL, 0,
-                         "use update strict, sgd or momentum, and f32 variables that are trained",
-                         "model %s: a key, kind or option of it is not built yet", model->name);
-    return 0;
-}
-
-/* session_commit_check -- does what was declared fit together, and the job? */
-static int session_commit_check(const struct session_model *model)
-{
-    int status = model_check_keys(model->model);
-
-    if (status == 0)
-        status = model_check_workers(model->model, model->session->workers);
-    return status != 0 ? status : session_supported(model->session, model->model);
-}
-
 /* session_commit_step -- one move of the commit. */
 static int session_commit_step(struct session_model *model, uint64_t now)
 {
-    struct session *session = model->session;
     int status;
 
     if (model->state == MODEL_DECLARED) {
@@ -418,18 +330,36 @@ static int session_commit_step(struct session_model *model, uint64_t now)
     if (model->state == MODEL_TOLD) {
         status = session_commit_import(model);
         if (status == 0)
-            status = session_commit_buffers(model);
+            status = session_memory_new(model);
+        if (status == 0)
+            status = session_initial_new(model);
         if (status != 0)
             return status;
-        if (session->rank == 0)
-            session_commit_initial(model);
         model->state = MODEL_PLACED;
     }
     session_model_progress(model, now);
     if (!model->token_there)
         return -STEPGATE_EAGAIN;
+    session_initial_delete(model);
     model->state = MODEL_COMMITTED;
     return 0;
+}
+
+/* session_commit_info -- what the caller learns. Copies are counted where every ps is mapped: elsewhere the device moves the bytes. */
+static void session_commit_info(const struct session_model *model, struct stepgate_model_info *info)
+{
+    bool mapped = true;
+
+    for (uint32_t s = 0; s < model->session->shard_count; s++)
+        mapped = mapped && session_mapped(&model->places[s]);
+    info->step = model->token_step;
+    info->bytes = 0;
+    for (size_t v = 0; v < model->model->count; v++)
+        info->bytes += model->model->variables[v].bytes;
+    info->restored = 0;
+    info->in_place = model->in_place;
+    info->copies_push = mapped && model->copied ? 1 : 0;
+    info->copies_pull = mapped && !model->in_place ? 1 : 0;
 }
 
 /* session_commit_try -- see session.h. */
@@ -447,7 +377,9 @@ int session_commit_try(struct session_model *model, uint64_t now, struct stepgat
     if (model->model->count == 0)
         return error_set(STEPGATE_EINVAL, 0, "declare at least one variable", "model %s has no variable",
                          model->model->name);
-    int status = model->state == MODEL_DECLARED ? session_commit_check(model) : 0;
+    int status = model->state == MODEL_DECLARED ? model_check_keys(model->model) : 0;
+    if (status == 0)
+        status = model_check_workers(model->model, session->workers);
     if (status != 0)
         return status;
     status = session_commit_step(model, now);
@@ -457,19 +389,35 @@ int session_commit_try(struct session_model *model, uint64_t now, struct stepgat
         session_fail(session);
         return session_error(session);
     }
-    if (info != NULL) {
-        info->step = model->token_step;
-        info->bytes = 0;
-        for (size_t v = 0; v < model->model->count; v++)
-            info->bytes += model->model->variables[v].bytes;
-        info->restored = 0;
-        info->in_place = model->in_place;
-        bool mapped = true;
-        for (uint32_t s = 0; s < session->shard_count; s++)
-            mapped = mapped && session_mapped(&model->places[s]);
-        info->copies_push = info->copies_pull = mapped && !model->in_place ? 1 : 0;
-    }
+    if (info != NULL)
+        session_commit_info(model, info);
     return 0;
+}
+
+/* session_commit_token -- a mailbox that holds the latest, so an old one changes nothing. */
+static void session_commit_token(struct session_model *model, const struct message *m)
+{
+    uint64_t next = m->sequence + 1; /* 0: the commit's, which answers nothing */
+
+    if (model->token_there && next <= model->token_next)
+        return;
+    if (next > model->sequence) {
+        error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
+                  "the leader answers contribution %llu, %llu were handed in",
+                  (unsigned long long)m->sequence, (unsigned long long)model->sequence);
+        session_fail(model->session);
+        return;
+    }
+    struct session_use *use = &model->slots[next > 0 ? m->sequence % model->depth : 0];
+    if (next > 0 && use->used && use->sequence == m->sequence)
+        use->dropped = m->verdict == STEPGATE_VERDICT_STALE || m->verdict == STEPGATE_VERDICT_EMPTY ||
+                       m->verdict == STEPGATE_VERDICT_NON_FINITE;
+    model->token_there = true;
+    model->token_next = next;
+    model->token_step = m->step;
+    model->token_verdict = (int)m->verdict;
+    model->token_verdict_step = m->verdict_step;
+    model->token_staleness = m->staleness;
 }
 
 /* session_model_message -- a message about a model. */
@@ -477,9 +425,11 @@ void session_model_message(struct session *session, struct session_shard *shard,
                            uint64_t now)
 {
     struct session_model *model = m->model < session->model_count ? session->models[m->model] : NULL;
+    bool early = m->kind == MESSAGE_MODEL_ASK || m->kind == MESSAGE_MODEL_OK || m->kind == MESSAGE_PARAMETERS;
 
-    if (model == NULL || (m->kind != MESSAGE_TOKEN && model->state != MODEL_TOLD) ||
-        (m->kind == MESSAGE_TOKEN && (shard->number != 0 || model->state < MODEL_TOLD))) {
+    if (model == NULL || (early ? model->state != MODEL_TOLD : model->state < MODEL_TOLD) ||
+        (m->kind == MESSAGE_TOKEN && shard->number != 0) ||
+        (m->kind == MESSAGE_RELEASED && m->sequence >= model->sequence)) {
         error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
                   "ps %u sent a %s for model %u at the wrong time", shard->number, message_name(m->kind),
                   m->model);
@@ -502,14 +452,13 @@ void session_model_message(struct session *session, struct session_shard *shard,
         place->parameters_descriptor = m->descriptor;
         place->parity[0] = m->arena_offset;
         place->parity[1] = m->header_offset;
+        place->words = m->words_offset;
         place->parameters_told = true;
         return;
-    default: /* a token: a mailbox that holds the latest, so an old one changes nothing */
-        if (model->token_there && m->step <= model->token_step)
-            return;
-        model->token_there = true;
-        model->token_step = m->step;
-        model->token_verdict = (int)m->verdict;
-        model->token_verdict_step = m->verdict_step;
+    case MESSAGE_RELEASED:
+        if (m->sequence + 1 > place->released_next)
+            place->released_next = m->sequence + 1;
+        return;
+    default: session_commit_token(model, m);
     }
 }

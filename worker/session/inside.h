@@ -5,6 +5,8 @@
 
 #include "ps/protocol/plan.h"
 #include "ps/protocol/slot.h"
+#include "worker/session/pull.h"
+#include "worker/session/rows.h"
 #include "worker/session/session.h"
 
 enum session_tag { SESSION_CONTROL = 0, SESSION_PUSH = 1, SESSION_PULL = 2 };
@@ -54,22 +56,42 @@ struct session {
     struct stepgate_job_stats stats;
 };
 
-/* The part of a variable that lies in one span, at most one chunk of it: the unit of pushing and pulling. */
+/* What is read of a variable in one span, at most one chunk of it: the unit of pulling, and of sending initial values. */
 struct session_segment {
     uint32_t variable, shard;
     uint16_t lane, group;
     uint64_t first;  /* byte within the variable */
-    uint64_t offset; /* byte within the arena */
+    uint64_t offset; /* byte within the parameter arena */
     uint64_t bytes;
+};
+
+/* What a part is sent in, one after the other. */
+enum session_section { SECTION_COUNT = 0, SECTION_VALUES = 1, SECTION_ROWS = 2, SECTION_END = 3 };
+
+/* What is pushed of a variable in one span: a fragment of the plan, the unit of pushing. */
+struct session_part {
+    uint32_t variable, shard;
+    uint16_t lane, group;
+    uint64_t
+        first; /* byte of its elements within a gradient; sparse: of its piece within the rows' local memory */
+    uint64_t
+        offset; /* byte within a slot arena: of its elements; where a count stands in front: of the count */
+    uint64_t bytes;                        /* of its elements; 0: sparse, or nothing is ever sent */
+    uint64_t first_row, end_row, rows_max; /* sparse: of its piece */
+    /* of the contribution that is being sent */
+    uint64_t count; /* what the line in front says */
+    int section;    /* enum session_section */
+    uint64_t sent;  /* bytes of the section */
 };
 
 enum session_span_state { SPAN_FILLING = 0, SPAN_HEADER = 1, SPAN_NOTIFY = 2, SPAN_SENT = 3 };
 
 struct session_span {
-    uint32_t segments; /* that lie in it; 0: a gap, announced but never written */
-    uint32_t unsent;   /* segments not yet out in this step */
-    uint8_t state;     /* enum session_span_state */
-    uint64_t bytes;
+    uint32_t parts;      /* that lie in it; 0: there is no such span */
+    uint32_t segments;   /* the same of what is read */
+    uint32_t unsent;     /* parts (of initial values: segments) not yet out */
+    uint8_t state;       /* enum session_span_state */
+    uint64_t bytes;      /* of a slot arena */
     uint64_t ready_next; /* newest step announced by the lane + 1; 0: none */
 };
 
@@ -77,27 +99,80 @@ struct session_place {
     struct stepgate_remote *slots, *parameters;
     struct stepgate_descriptor slots_descriptor, parameters_descriptor;
     uint64_t slot_arena, slot_headers; /* offsets within the slots' remote */
-    uint64_t parity[2];                /* offsets within the parameters' remote */
+    uint64_t slot_stride;              /* from one slot arena to the next */
+    uint64_t parity[2], words;         /* offsets within the parameters' remote */
+    uint64_t released_next;            /* contributions below are done with here (tf, async, bounded) */
     bool slots_told, parameters_told;
     struct session_span spans[PLAN_GROUPS_MAX][PLAN_LANES_MAX];
 };
 
+/* The contribution that wrote a slot. */
+struct session_use {
+    bool used;
+    bool dropped; /* its token said that it was never summed */
+    uint64_t sequence, step;
+};
+
 struct session_variable {
-    uint32_t first_segment, segments;
-    uint8_t *gradient;        /* the library's buffer: in the slot, or local memory */
-    uint8_t *parameter_local; /* local memory, NULL where the value is mapped in place */
-    uint64_t local_offset;    /* within the model's local memory */
+    uint32_t first_segment, segments; /* in order of `first` */
+    uint32_t first_part, parts;
+    bool direct;   /* the library's gradient buffer is the slot itself */
+    bool in_place; /* the value is read where the ps keeps it */
+    bool rows_own; /* gradient was allocated for this variable alone */
+    uint8_t *
+        gradient; /* the library's buffer of slot 0. sparse: local memory with the pieces as in a slot, or NULL */
+    uint64_t gradient_stride; /* to the one of the next slot */
+    uint64_t gradient_offset; /* within one copy of the model's local gradients */
+    uint8_t *value;        /* local memory of the value, NULL where it is read in place, or not needed yet */
+    uint64_t value_offset; /* within the model's local values */
+    bool value_own;        /* value was mapped for this variable alone */
+    struct stepgate_region *value_region[SESSION_ROUTES_MAX]; /* of a value of its own */
+    uint64_t initial_offset; /* within the model's initial values in registered memory */
+    uint8_t *aux;            /* aux: what this worker pushed last */
     void *caller_gradient, *caller_parameter;
     struct stepgate_region *caller_gradient_region[SESSION_ROUTES_MAX];
     struct stepgate_region *caller_parameter_region[SESSION_ROUTES_MAX];
-    bool pushed, absent;             /* in the open step */
-    uint64_t pushed_next;            /* step of the newest push + 1; 0: never */
-    uint64_t pulled_next;            /* step whose value is readable + 1; 0: none */
-    uint64_t pulling_next;           /* step being pulled + 1 */
-    uint32_t pull_posted, pull_done; /* segments of the pull under way */
+    bool pushed, absent;  /* in the open contribution */
+    bool finite;          /* what was pushed is */
+    double norm;          /* its sum of squares */
+    uint64_t pushed_next; /* number of the newest contribution that it was pushed in + 1; 0: never */
+    uint64_t writes_posted, writes_done; /* of the caller's gradient, where they are counted */
+    uint64_t pulled_at;                  /* session_pull_key of the newest pull; 0: none */
+    uint64_t lowest, highest;            /* steps that it read */
+    uint64_t pulling_next;               /* lockstep: step being pulled + 1 */
+    uint32_t pull_posted, pull_done;     /* lockstep: segments of the pull under way */
 };
 
 enum session_model_state { MODEL_DECLARED = 0, MODEL_TOLD = 1, MODEL_PLACED = 2, MODEL_COMMITTED = 3 };
+
+enum session_fetch_state { FETCH_NONE = 0, FETCH_LOOK = 1, FETCH_COPY = 2, FETCH_CHECK = 3 };
+
+/* What a fetch is for: variables, or rows of one. */
+struct session_want {
+    int variable; /* or STEPGATE_ALL */
+    bool rows;
+    const uint64_t *indices;
+    uint64_t count;
+    void *out;
+};
+
+/* A verified read under way, and rows that are read in any mode (fetch.c). */
+struct session_fetch {
+    struct pull pull;
+    struct session_want want;
+    uint64_t key;                 /* session_pull_key that it belongs to */
+    int state;                    /* enum session_fetch_state */
+    bool whole;                   /* also what this begin has pulled already, in another step */
+    size_t next;                  /* unit to be copied, or shard to be looked at */
+    uint64_t posted, done;        /* reads */
+    uint64_t notices, wait_until; /* nothing was new: not again before a lane says something, or then */
+    uint64_t lowest;              /* step that the last one read */
+    uint64_t alarm;               /* when session_progress finds something to do here; CLOCK_NEVER */
+    uint8_t *words;               /* what was read of words: lanes x struct slot_words per shard */
+    uint8_t *rows;                /* rows on their way, where they cannot be read into the caller's memory */
+    uint64_t rows_bytes;
+    struct stepgate_region *words_region[SESSION_ROUTES_MAX], *rows_region[SESSION_ROUTES_MAX];
+};
 
 struct session_model {
     struct session *session;
@@ -107,25 +182,44 @@ struct session_model {
     int state;      /* enum session_model_state */
     void **initial; /* [initial_count], malloc'ed, NULL: zeros */
     size_t initial_count;
+    uint8_t *initial_local; /* the initial values in registered memory, until they are sent */
+    uint64_t initial_bytes;
+    struct stepgate_region *initial_region[SESSION_ROUTES_MAX];
     struct session_variable *variables;
     struct session_segment *segments;
     uint32_t segment_count;
-    uint32_t *pending; /* segments to be sent, in order of pushing */
+    struct session_part *parts;
+    uint32_t part_count;
+    uint32_t *pending; /* parts (of initial values: segments) to be sent, in order of pushing */
     uint32_t pending_count;
     struct session_place *places; /* [shards] */
     uint32_t spans_total, spans_sent;
-    uint8_t *local_gradients, *local_parameters; /* where slots are not mapped, or a variable is cut */
-    uint64_t local_bytes;
+    uint8_t *local_gradients, *local_values; /* where slots are not mapped, or a variable is cut */
+    uint64_t local_gradient_bytes, local_gradient_stride, local_value_bytes;
     struct stepgate_region *local_gradient_region[SESSION_ROUTES_MAX];
-    struct stepgate_region *local_parameter_region[SESSION_ROUTES_MAX];
-    bool in_place;
-    int slot_kind; /* what is being pushed now */
+    struct stepgate_region *local_value_region[SESSION_ROUTES_MAX];
+    bool in_place; /* every value is read in place */
+    bool copied;   /* some gradient of the library's is copied into its slot */
+    bool
+        lockstep; /* model_lockstep: every step has all workers, so what was announced stays until this worker goes on */
+    uint32_t depth, quota;
+    struct rows rows; /* those of the push under way */
+    struct session_fetch fetch;
+    uint64_t notices; /* announcements of lanes so far */
+    int slot_kind;    /* what is being pushed now */
     bool token_there;
-    uint64_t token_step, token_verdict_step;
+    uint64_t token_next; /* number of the contribution that the token answers + 1; 0: the commit's */
+    uint64_t token_step, token_verdict_step, token_staleness;
     int token_verdict;
     bool begun, open, finishing, sealed;
     uint64_t step;     /* open or last begun */
-    uint32_t unpushed; /* variables of the open step neither pushed nor absent */
+    uint64_t sequence; /* number of the open or the next contribution */
+    uint64_t sending;  /* number of the open or the last one: the one that is on its way */
+    uint32_t handed;   /* contributions to this step that were finished */
+    struct session_use slots[SLOT_DEPTH_MAX]; /* what was written there last */
+    struct session_use before;                /* what was in the slot of `sending` */
+    uint32_t unpushed;                        /* variables of the open step neither pushed nor absent */
+    uint32_t present;                         /* variables with a gradient in the open step */
     double weight;
 };
 
@@ -140,10 +234,68 @@ void session_model_completion(struct session *session, uint64_t context, int sta
 /* session_model_progress -- sends what can be sent. Returns 1 if something was. */
 int session_model_progress(struct session_model *model, uint64_t now);
 void session_model_delete(struct session_model **model);
+/* session_register -- memory of this process for local use, on each route on which a shard is not mapped; registered ones are left. */
+int session_register(struct session_model *model, void *memory, uint64_t bytes,
+                     struct stepgate_region *regions[SESSION_ROUTES_MAX]);
+void session_unregister(struct stepgate_region *regions[SESSION_ROUTES_MAX]);
+/* session_memory_new -- where each variable's gradient and value lie. */
+int session_memory_new(struct session_model *model);
+/* session_memory_value -- makes memory for a value that has none yet. */
+int session_memory_value(struct session_model *model, uint32_t variable);
+/* session_memory_rows -- makes memory for the rows of a push that cannot be written into a slot at once. */
+int session_memory_rows(struct session_model *model, uint32_t variable);
+void session_memory_delete(struct session_model *model);
+/* session_initial_new -- worker 0 queues all initial values; every worker keeps those of its aux variables. */
+int session_initial_new(struct session_model *model);
+/* session_initial_delete -- they have been applied, or the model is deleted. */
+void session_initial_delete(struct session_model *model);
+/* session_initial_source -- the value of a segment; NULL: zeros. */
+const uint8_t *session_initial_source(const struct session_model *model,
+                                      const struct session_segment *segment, uint64_t *offset);
+
 /* session_transfer_begin -- resets the spans for the pushes of a step (or of the initial values). */
 void session_transfer_begin(struct session_model *model, int slot_kind);
-/* session_transfer_queue -- queues the segments of a variable. */
+/* session_transfer_queue -- queues the parts of a variable. */
 void session_transfer_queue(struct session_model *model, uint32_t variable);
+/* session_span_of -- of a part. */
+static inline struct session_span *session_span_of(const struct session_model *model,
+                                                   const struct session_part *part)
+{
+    return &model->places[part->shard].spans[part->group][part->lane];
+}
+/* session_use_over -- is that contribution done with in this span of this shard, so that its bytes may be overwritten? */
+bool session_use_over(const struct session_model *model, uint32_t shard, const struct session_span *span,
+                      const struct session_use *use);
+/* session_span_free -- may the slot of `sending` be written there? */
+bool session_span_free(const struct session_model *model, uint32_t shard, const struct session_span *span);
+/* session_gradient_of -- the library's buffer of a variable for that contribution. */
+uint8_t *session_gradient_of(const struct session_model *model, uint32_t variable, uint64_t sequence);
+
+/* session_pull_key -- tells pulls of different contributions apart; never 0. */
+static inline uint64_t session_pull_key(const struct session_model *model)
+{
+    return model->sending + 1;
+}
+/* session_pull_aux -- an aux variable's value comes from this worker. */
+int session_pull_aux(struct session_model *model, uint32_t variable);
+/* session_fetch_try -- 0 when what is wanted was read. */
+int session_fetch_try(struct session_model *model, const struct session_want *want, uint64_t now);
+void session_fetch_delete(struct session_model *model);
+void session_fetch_rows_delete(struct session_model *model);
+/* session_value_region -- where a value that is read over a network goes to; *offset, within the value, becomes that within the region. */
+struct stepgate_region *session_value_region(const struct session_model *model, uint32_t variable,
+                                             unsigned route, uint64_t *offset);
+/* session_pulls_all -- does STEPGATE_ALL include the variable? Not a table that would have to be moved. */
+bool session_pulls_all(const struct session_model *model, uint32_t variable);
+/* session_reading -- are reads under way into the memory of a variable's value? */
+bool session_reading(const struct session_model *model, uint32_t variable);
+
+/* What a completion belongs to. */
+enum session_context_kind { CONTEXT_PULL = 1, CONTEXT_FETCH = 2, CONTEXT_WRITE = 3 };
+static inline uint64_t session_context(const struct session_model *model, int kind, uint32_t variable)
+{
+    return (uint64_t)model->number << 40 | (uint64_t)kind << 32 | variable;
+}
 /* session_mapped -- is the slot memory of this shard mapped here? */
 static inline bool session_mapped(const struct session_place *place)
 {

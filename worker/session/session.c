@@ -238,6 +238,7 @@ static void session_message(struct session *session, struct session_shard *shard
     case MESSAGE_MODEL_ASK:
     case MESSAGE_MODEL_OK:
     case MESSAGE_PARAMETERS:
+    case MESSAGE_RELEASED:
     case MESSAGE_TOKEN: session_model_message(session, shard, m, now); return;
     default:
         error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
@@ -458,6 +459,8 @@ uint64_t session_deadline(const struct session *session)
             deadline = session_earlier(deadline, session_connection_deadline(&shard->pull[l]));
         }
     }
+    for (size_t m = 0; m < session->model_count; m++)
+        deadline = session_earlier(deadline, session->models[m]->fetch.alarm);
     return deadline;
 }
 

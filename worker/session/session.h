@@ -78,7 +78,14 @@ bool session_model_declaring(const struct session_model *model);
 int session_begin_try(struct session_model *model, uint64_t now, struct stepgate_step_info *info);
 /* session_pull_try -- variable or STEPGATE_ALL. */
 int session_pull_try(struct session_model *model, int variable, uint64_t now, uint64_t *step_read);
+/* session_pull_rows_try -- chosen rows of a variable, into memory of the caller's, which stays the same until it is done. */
+int session_pull_rows_try(struct session_model *model, uint32_t variable, const uint64_t *indices,
+                          uint64_t count, void *out, uint64_t now, uint64_t *step_read);
+/* session_pulled -- the steps that the last pull of a variable (or those of all) has read. */
+int session_pulled(struct session_model *model, int variable, uint64_t *lowest, uint64_t *highest);
 int session_push(struct session_model *model, uint32_t variable, uint64_t now);
+int session_push_rows(struct session_model *model, uint32_t variable, const uint64_t *indices, uint64_t count,
+                      const void *values, uint64_t now);
 int session_absent(struct session_model *model, uint32_t variable, uint64_t now);
 int session_finish(struct session_model *model, double weight, uint64_t now);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* transfer -- how gradients get into slots and values out of them: segments, headers, notifies, the seal, reads. */
+/* transfer -- how gradients, counts and rows get into slots: parts, headers, notifies, the seal. Initial values take the same way. */
 #include <string.h>
 
 #include "transport/base/error.h"
@@ -17,80 +17,204 @@ void session_transfer_begin(struct session_model *model, int slot_kind)
         for (uint32_t g = 0; g < model->plan->shard[s].groups; g++)
             for (uint32_t l = 0; l < model->plan->lanes; l++) {
                 struct session_span *span = &model->places[s].spans[g][l];
-                span->unsent = span->segments;
-                span->state = span->segments == 0 ? SPAN_HEADER : SPAN_FILLING;
+                span->unsent = slot_kind == SLOT_INITIAL ? span->segments : span->parts;
+                span->state = span->unsent == 0 ? SPAN_HEADER : SPAN_FILLING;
             }
 }
 
-/* session_transfer_queue -- queues the segments of a variable. */
-void session_transfer_queue(struct session_model *model, uint32_t variable)
+/* session_use_over -- see inside.h. */
+bool session_use_over(const struct session_model *model, uint32_t shard, const struct session_span *span,
+                      const struct session_use *use)
 {
-    const struct session_variable *v = &model->variables[variable];
-
-    for (uint32_t i = 0; i < v->segments; i++)
-        model->pending[model->pending_count++] = v->first_segment + i;
+    if (!use->used)
+        return true;
+    if (model->model->update ==
+        MODEL_STRICT) /* a lane announces a step after it has summed those before it */
+        return use->dropped || span->ready_next > use->step + 1;
+    return model->places[shard].released_next > use->sequence;
 }
 
-/* session_span_free -- may the slot's span be written? It may once the lane has announced this step: the sum of the last one is done. */
-static bool session_span_free(const struct session_model *model, const struct session_span *span)
+/* session_span_free -- see inside.h. Initial values come first of all. */
+bool session_span_free(const struct session_model *model, uint32_t shard, const struct session_span *span)
 {
 #ifdef STEPGATE_MUTANT_SLOT_REUSED_EARLY
+    (void)shard;
     (void)span;
     return model != NULL;
 #else
-    return model->slot_kind == SLOT_INITIAL || span->ready_next > model->step;
+    return model->slot_kind == SLOT_INITIAL || session_use_over(model, shard, span, &model->before);
 #endif
 }
 
-/* session_transfer_segment -- moves the bytes of one segment. Returns 0, EAGAIN, or an error of the post. */
-static int session_transfer_segment(struct session_model *model, const struct session_segment *segment)
+/* What of a section is where: bytes within the source, and within a slot arena. */
+struct transfer_section {
+    uint64_t source, target, bytes;
+};
+
+/* transfer_section -- the one that a part is at; false: it is at its end. */
+static bool transfer_section(const struct session_model *model, const struct session_part *part,
+                             struct transfer_section *out)
+{
+    const struct model_variable *v = &model->model->variables[part->variable];
+    bool sparse = v->kind == STEPGATE_SPARSE;
+    uint64_t row = v->row_elements * model_dtype_bytes(v->gradient_dtype);
+    uint64_t rows = plan_sparse_rows(part->rows_max);
+
+    switch (part->section) {
+    case SECTION_COUNT:
+        *out =
+            (struct transfer_section){0, part->offset, v->kind == STEPGATE_TRAINED ? 0 : sizeof(part->count)};
+        return true;
+    case SECTION_VALUES:
+        if (sparse)
+            *out = (struct transfer_section){part->first + PLAN_LINE, part->offset + PLAN_LINE,
+                                             part->count * sizeof(uint64_t)};
+        else
+            *out =
+                (struct transfer_section){part->first, part->offset + plan_values(v->kind),
+                                          v->kind == STEPGATE_TRAINED || part->count > 0 ? part->bytes : 0};
+        return true;
+    case SECTION_ROWS:
+        *out = (struct transfer_section){part->first + rows, part->offset + rows,
+                                         sparse ? part->count * row : 0};
+        return true;
+    default: return false;
+    }
+}
+
+/* transfer_store -- a section into a slot that is mapped here. */
+static void transfer_store(struct session_model *model, const struct session_part *part,
+                           const struct transfer_section *section, uint64_t slot)
+{
+    const struct session_variable *v = &model->variables[part->variable];
+    const struct session_place *place = &model->places[part->shard];
+    uint8_t *target = (uint8_t *)place->slots->mapped + place->slot_arena + slot + section->target;
+
+    if (part->section == SECTION_COUNT) {
+        memcpy(target, &part->count, section->bytes);
+        return;
+    }
+    if (v->absent) { /* zeros */
+        memset(target, 0, section->bytes);
+        return;
+    }
+    const uint8_t *gradient = v->caller_gradient != NULL
+                                  ? v->caller_gradient
+                                  : session_gradient_of(model, part->variable, model->sending);
+    if (gradient + section->source != target) {
+        memcpy(target, gradient + section->source, section->bytes);
+        model->session->stats.bytes_copied += section->bytes;
+    }
+    model->session->stats.bytes_pushed += section->bytes;
+}
+
+/* transfer_write -- at most one chunk of a section over a network. Returns the bytes that are on their way, or an error of the post. */
+static int64_t transfer_write(struct session_model *model, const struct session_part *part,
+                              const struct transfer_section *section, uint64_t slot)
 {
     struct session *session = model->session;
-    struct session_variable *v = &model->variables[segment->variable];
+    struct session_shard *shard = &session->shards[part->shard];
+    struct session_variable *v = &model->variables[part->variable];
+    struct session_place *place = &model->places[part->shard];
+    struct stepgate_endpoint *endpoint = shard->push[part->lane].link.endpoint;
+    uint64_t left = section->bytes - part->sent,
+             bytes = left < session->chunk_bytes ? left : session->chunk_bytes;
+    uint64_t source = section->source + part->sent,
+             target = place->slot_arena + slot + section->target + part->sent;
+    bool callers = v->caller_gradient != NULL && !v->absent;
+    /* Several contributions of one step may be in the slots: only then is it asked when one has left the caller's memory. */
+    bool counted = callers && model->quota > 1;
+    int status;
+
+    if (part->section == SECTION_COUNT) {
+        status = endpoint->transport->endpoint_write(endpoint, NULL, 0, &part->count, place->slots, target,
+                                                     bytes, STEPGATE_WRITE_INLINE, 0);
+        return status != 0 ? status : (int64_t)bytes;
+    }
+    struct stepgate_region *region =
+        callers ? v->caller_gradient_region[shard->route] : model->local_gradient_region[shard->route];
+    if (!callers)
+        source += v->gradient_offset + model->sending % model->depth * v->gradient_stride;
+    status = endpoint->transport->endpoint_write(endpoint, region, source, NULL, place->slots, target, bytes,
+                                                 counted ? STEPGATE_POST_COMPLETE : 0,
+                                                 session_context(model, CONTEXT_WRITE, part->variable));
+    if (status != 0)
+        return status;
+    v->writes_posted += counted;
+    session->stats.bytes_pushed += bytes;
+    return (int64_t)bytes;
+}
+
+/* transfer_part -- moves on with a part. Returns 0 when all of it is out, EAGAIN, or an error of the post; *busy when anything was moved. */
+static int transfer_part(struct session_model *model, struct session_part *part, int *busy)
+{
+    const struct session_place *place = &model->places[part->shard];
+    uint64_t slot = model->sending % model->depth * place->slot_stride;
+    struct transfer_section section;
+
+    for (; transfer_section(model, part, &section); part->section++, part->sent = 0) {
+        if (session_mapped(place)) {
+            if (section.bytes > 0)
+                transfer_store(model, part, &section, slot);
+            *busy = 1;
+            continue;
+        }
+        while (part->sent < section.bytes) {
+            int64_t moved = transfer_write(model, part, &section, slot);
+            if (moved < 0)
+                return (int)moved;
+            part->sent += (uint64_t)moved;
+            *busy = 1;
+        }
+    }
+    return 0;
+}
+
+/* transfer_initial -- one segment of the initial values. */
+static int transfer_initial(struct session_model *model, const struct session_segment *segment, int *busy)
+{
     struct session_place *place = &model->places[segment->shard];
-    struct session_shard *shard = &session->shards[segment->shard];
-    bool callers = v->caller_gradient != NULL && !v->absent && model->slot_kind == SLOT_GRADIENT;
-    const uint8_t *source = (callers ? (const uint8_t *)v->caller_gradient : v->gradient) + segment->first;
-    uint64_t target = place->slot_arena + segment->offset;
+    struct session_shard *shard = &model->session->shards[segment->shard];
+    uint64_t offset, target = place->slot_arena + segment->offset;
+    const uint8_t *source = session_initial_source(model, segment, &offset);
+    int status = 0;
 
     if (session_mapped(place)) {
         uint8_t *slot = (uint8_t *)place->slots->mapped + target;
-        if (model->slot_kind == SLOT_GRADIENT && v->absent) {
-            memset(slot, 0, segment->bytes);
-            return 0;
-        }
-        if (slot != source) {
+        if (source != NULL)
             memcpy(slot, source, segment->bytes);
-            session->stats.bytes_copied += segment->bytes;
-        }
-        session->stats.bytes_pushed += segment->bytes;
-        return 0;
+        else
+            memset(slot, 0, segment->bytes);
+    } else {
+        struct stepgate_endpoint *endpoint = shard->push[segment->lane].link.endpoint;
+        status = endpoint->transport->endpoint_write(endpoint, model->initial_region[shard->route], offset,
+                                                     NULL, place->slots, target, segment->bytes, 0, 0);
     }
-    struct stepgate_endpoint *endpoint = shard->push[segment->lane].link.endpoint;
-    struct stepgate_region *region =
-        callers ? v->caller_gradient_region[shard->route] : model->local_gradient_region[shard->route];
-    uint64_t offset = callers ? segment->first : v->local_offset + segment->first;
-    int status = endpoint->transport->endpoint_write(endpoint, region, offset, NULL, place->slots, target,
-                                                     segment->bytes, 0, 0);
-    if (status == 0)
-        session->stats.bytes_pushed += segment->bytes;
-    return status;
+    if (status != 0)
+        return status;
+    model->session->stats.bytes_pushed += segment->bytes;
+    *busy = 1;
+    return 0;
 }
 
-/* session_transfer_header -- writes the header of a full span. */
-static int session_transfer_header(struct session_model *model, uint32_t s, uint32_t l, uint32_t g)
+/* transfer_header -- writes the header of a full span. */
+static int transfer_header(struct session_model *model, uint32_t s, uint32_t l, uint32_t g)
 {
     struct session_place *place = &model->places[s];
+    uint32_t slot = (uint32_t)(model->sending % model->depth);
+    bool initial = model->slot_kind == SLOT_INITIAL;
     const struct slot_header header = {.step = model->step,
+                                       .sequence = model->sending,
                                        .incarnation = model->session->hello.incarnation,
-                                       .bytes = place->spans[g][l].bytes,
+                                       .bytes = initial ? 0 : place->spans[g][l].bytes,
                                        .rank = model->session->rank,
                                        .model = model->number,
                                        .lane = (uint16_t)l,
                                        .group = (uint16_t)g,
                                        .kind = (uint32_t)model->slot_kind,
+                                       .slot = slot,
                                        .magic = SLOT_MAGIC};
-    uint64_t offset = place->slot_headers + slot_header_offset(l, g);
+    uint64_t offset = place->slot_headers + slot_header_offset(model->plan->lanes, slot, l, g);
 
     if (session_mapped(place)) {
         memcpy((uint8_t *)place->slots->mapped + offset, &header, sizeof(header));
@@ -101,24 +225,25 @@ static int session_transfer_header(struct session_model *model, uint32_t s, uint
                                                sizeof(header), STEPGATE_WRITE_INLINE, 0);
 }
 
-/* session_transfer_span -- header, then notify, once every segment is out. Returns 0 when the span is sent. */
-static int session_transfer_span(struct session_model *model, uint32_t s, uint32_t l, uint32_t g)
+/* transfer_span -- header, then notify, once everything in it is out. Returns 0 when the span is sent. */
+static int transfer_span(struct session_model *model, uint32_t s, uint32_t l, uint32_t g)
 {
     struct session_span *span = &model->places[s].spans[g][l];
     struct stepgate_endpoint *endpoint = model->session->shards[s].push[l].link.endpoint;
+    uint32_t value = slot_notify(model->number, (uint32_t)(model->sending % model->depth), g, model->sending);
     int status = 0;
 
 #ifdef STEPGATE_MUTANT_NOTIFY_BEFORE_HEADER
     if (span->state == SPAN_HEADER)
-        endpoint->transport->endpoint_notify(endpoint, slot_notify(model->number, g, model->step));
+        endpoint->transport->endpoint_notify(endpoint, value);
 #endif
-    if (span->state == SPAN_HEADER && session_span_free(model, span)) {
-        status = session_transfer_header(model, s, l, g);
+    if (span->state == SPAN_HEADER && session_span_free(model, s, span)) {
+        status = transfer_header(model, s, l, g);
         if (status == 0)
             span->state = SPAN_NOTIFY;
     }
     if (span->state == SPAN_NOTIFY && status == 0) {
-        status = endpoint->transport->endpoint_notify(endpoint, slot_notify(model->number, g, model->step));
+        status = endpoint->transport->endpoint_notify(endpoint, value);
         if (status == 0) {
             span->state = SPAN_SENT;
             model->spans_sent++;
@@ -127,47 +252,84 @@ static int session_transfer_span(struct session_model *model, uint32_t s, uint32
     return status;
 }
 
-/* session_transfer_pending -- segments whose span is free go out; the others keep their order. Returns 1 if any went. */
-static int session_transfer_pending(struct session_model *model)
+/* transfer_done -- one part or segment of a span less to be sent. */
+static void transfer_done(struct session_span *span)
 {
+    if (--span->unsent == 0)
+        span->state = SPAN_HEADER;
+}
+
+/* session_transfer_queue -- queues the parts of a variable; one that has nothing to send is out at once. */
+void session_transfer_queue(struct session_model *model, uint32_t variable)
+{
+    const struct session_variable *v = &model->variables[variable];
+
+    for (uint32_t i = 0; i < v->parts; i++) {
+        struct session_part *part = &model->parts[v->first_part + i];
+        struct session_span *span = session_span_of(model, part);
+        if (part->section != SECTION_END) {
+            model->pending[model->pending_count++] = v->first_part + i;
+            continue;
+        }
+        transfer_done(span);
+        if (span->unsent == 0)
+            transfer_span(model, part->shard, part->lane, part->group);
+    }
+}
+
+/* transfer_pending -- what has a free span goes out; the others keep their order. Returns 1 if anything went. */
+static int transfer_pending(struct session_model *model)
+{
+    bool initial = model->slot_kind == SLOT_INITIAL;
     uint32_t kept = 0, count = model->pending_count;
     int busy = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        const struct session_segment *segment = &model->segments[model->pending[i]];
-        struct session_span *span = &model->places[segment->shard].spans[segment->group][segment->lane];
-        if (session_span_free(model, span) && session_transfer_segment(model, segment) == 0) {
-            busy = 1;
-            if (--span->unsent == 0)
-                span->state = SPAN_HEADER;
-        } else {
-            model->pending[kept++] = model->pending[i];
-        }
+        uint32_t item = model->pending[i];
+        const struct session_segment *segment = initial ? &model->segments[item] : NULL;
+        struct session_part *part = initial ? NULL : &model->parts[item];
+        uint32_t s = initial ? segment->shard : part->shard, l = initial ? segment->lane : part->lane,
+                 g = initial ? segment->group : part->group;
+        struct session_span *span = &model->places[s].spans[g][l];
+        if (session_span_free(model, s, span) &&
+            (initial ? transfer_initial(model, segment, &busy) : transfer_part(model, part, &busy)) == 0)
+            transfer_done(span);
+        else
+            model->pending[kept++] = item;
         if (span->unsent == 0 && span->state != SPAN_SENT)
-            session_transfer_span(model, segment->shard, segment->lane, segment->group);
+            transfer_span(model, s, l, g);
     }
     model->pending_count = kept;
     return busy;
 }
 
-/* session_transfer_spans -- headers and notifies that an endpoint did not take before. */
-static void session_transfer_spans(struct session_model *model)
+/* transfer_spans -- headers and notifies that an endpoint did not take before, or that have nothing in front of them. */
+static void transfer_spans(struct session_model *model)
 {
     for (uint32_t s = 0; s < model->plan->shards; s++)
         for (uint32_t g = 0; g < model->plan->shard[s].groups; g++)
             for (uint32_t l = 0; l < model->plan->lanes; l++) {
                 struct session_span *span = &model->places[s].spans[g][l];
-                if (span->bytes > 0 && (span->state == SPAN_HEADER || span->state == SPAN_NOTIFY))
-                    session_transfer_span(model, s, l, g);
+                if (span->parts > 0 && (span->state == SPAN_HEADER || span->state == SPAN_NOTIFY))
+                    transfer_span(model, s, l, g);
             }
 }
 
-/* session_transfer_seal -- the contribution is out: says so to every shard, with its weight. */
-static int session_transfer_seal(struct session_model *model, uint64_t now)
+/* transfer_seal -- the contribution is out: says so to every shard, with its weight, and what the ps must know of its numbers. */
+static int transfer_seal(struct session_model *model, uint64_t now)
 {
-    struct message seal = {
-        .kind = MESSAGE_SEAL, .model = model->number, .step = model->step, .weight = model->weight};
+    struct message seal = {.kind = MESSAGE_SEAL,
+                           .model = model->number,
+                           .step = model->step,
+                           .sequence = model->sending,
+                           .weight = model->weight,
+                           .finite = true};
 
+    for (size_t v = 0; model->slot_kind == SLOT_GRADIENT && model->weight > 0 && v < model->model->count;
+         v++) {
+        seal.norm += model->variables[v].norm;
+        seal.finite = seal.finite && model->variables[v].finite;
+    }
     for (uint32_t s = 0; s < model->plan->shards; s++) {
         int status = link_send(&model->session->shards[s].control.link, &seal, now);
         if (status == -STEPGATE_ENOMEM) {
@@ -182,15 +344,21 @@ static int session_transfer_seal(struct session_model *model, uint64_t now)
 /* session_model_progress -- sends what can be sent. */
 int session_model_progress(struct session_model *model, uint64_t now)
 {
+    int busy = 0;
+
+    if (now >= model->fetch.alarm) { /* whoever reads looks again */
+        model->fetch.alarm = CLOCK_NEVER;
+        busy = 1;
+    }
     if (model->state < MODEL_PLACED || model->sealed ||
         (model->state == MODEL_COMMITTED && !model->open && !model->finishing) ||
         (model->state == MODEL_PLACED && model->session->rank != 0))
-        return 0;
-    int busy = model->pending_count > 0 ? session_transfer_pending(model) : 0;
+        return busy;
+    busy |= model->pending_count > 0 ? transfer_pending(model) : 0;
     if (model->spans_sent < model->spans_total && (model->finishing || model->unpushed == 0))
-        session_transfer_spans(model);
+        transfer_spans(model);
     if (model->finishing && (model->weight == 0 || model->spans_sent == model->spans_total)) {
-        session_transfer_seal(model, now);
+        transfer_seal(model, now);
         busy = 1;
     }
     return busy;
@@ -209,147 +377,8 @@ void session_model_notify(struct session *session, struct session_shard *shard, 
         return;
     }
     struct session_span *span = &model->places[shard->number].spans[group][lane];
-    uint16_t ahead = (uint16_t)(slot_notify_step(value) - (uint32_t)(span->ready_next & 0xffffu));
+    uint16_t ahead = (uint16_t)(slot_notify_number(value) - (uint32_t)(span->ready_next & 0xffffu));
     if (ahead < 0x8000u)
         span->ready_next += ahead + 1u;
-}
-
-/* session_pull_context -- which read a completion belongs to. */
-static uint64_t session_pull_context(const struct session_model *model, uint32_t variable)
-{
-    return (uint64_t)model->number << 32 | variable;
-}
-
-/* session_model_completion -- a read has finished; a failed one is followed by the end of its link. */
-void session_model_completion(struct session *session, uint64_t context, int status)
-{
-    uint64_t number = context >> 32;
-
-    if (status != 0 || number >= session->model_count)
-        return;
-    struct session_model *model = session->models[number];
-    if ((uint32_t)context < model->model->count)
-        model->variables[(uint32_t)context].pull_done++;
-}
-
-/* session_pull_ready -- has the lane of every segment announced the step? */
-static bool session_pull_ready(const struct session_model *model, const struct session_variable *v)
-{
-#ifdef STEPGATE_MUTANT_READY_IGNORED
-    return model->step + 1 > v->pulled_next;
-#endif
-    for (uint32_t i = 0; i < v->segments; i++) {
-        const struct session_segment *segment = &model->segments[v->first_segment + i];
-        if (model->places[segment->shard].spans[segment->group][segment->lane].ready_next <= model->step)
-            return false;
-    }
-    return true;
-}
-
-/* session_pull_segment -- moves the value's bytes of one segment to where the caller reads them. */
-static int session_pull_segment(struct session_model *model, uint32_t variable,
-                                const struct session_segment *segment)
-{
-    struct session *session = model->session;
-    struct session_variable *v = &model->variables[variable];
-    struct session_place *place = &model->places[segment->shard];
-    struct session_shard *shard = &session->shards[segment->shard];
-    uint64_t source = place->parity[model->step & 1] + segment->offset;
-    uint8_t *target = v->caller_parameter != NULL ? v->caller_parameter : v->parameter_local;
-
-    if (session_mapped(place)) {
-        if (target != NULL) {
-            memcpy(target + segment->first, (const uint8_t *)place->parameters->mapped + source,
-                   segment->bytes);
-            session->stats.bytes_copied += segment->bytes;
-            session->stats.bytes_pulled += segment->bytes;
-        }
-        v->pull_done++;
-        return 0;
-    }
-    struct stepgate_endpoint *endpoint = shard->pull[segment->lane].link.endpoint;
-    bool callers = v->caller_parameter != NULL;
-    struct stepgate_region *region =
-        callers ? v->caller_parameter_region[shard->route] : model->local_parameter_region[shard->route];
-    uint64_t offset = callers ? segment->first : v->local_offset + segment->first;
-    int status = endpoint->transport->endpoint_read(endpoint, region, offset, place->parameters, source,
-                                                    segment->bytes, STEPGATE_POST_COMPLETE,
-                                                    session_pull_context(model, variable));
-    if (status == 0)
-        session->stats.bytes_pulled += segment->bytes;
-    return status;
-}
-
-/* session_pull_one -- 0 when the value of the open step is readable. */
-static int session_pull_one(struct session_model *model, uint32_t variable)
-{
-    struct session_variable *v = &model->variables[variable];
-
-#ifdef STEPGATE_MUTANT_STALE_CACHE
-    if (v->pulled_next > 0 && model->step % 5 == 3) {
-        v->pulled_next = model->step + 1;
-        return 0;
-    }
-#endif
-    if (v->pulled_next == model->step + 1)
-        return 0;
-    if (v->pulling_next != model->step + 1) {
-        if (v->pull_done < v->pull_posted)
-            return -STEPGATE_EAGAIN; /* reads of an older step are still writing the buffer */
-        v->pull_posted = v->pull_done = 0;
-        v->pulling_next = model->step + 1;
-    }
-    if (v->pull_posted < v->segments && !session_pull_ready(model, v))
-        return -STEPGATE_EAGAIN;
-    while (v->pull_posted < v->segments) {
-        int status =
-            session_pull_segment(model, variable, &model->segments[v->first_segment + v->pull_posted]);
-        if (status == -STEPGATE_EAGAIN || status == -STEPGATE_EPEER)
-            return -STEPGATE_EAGAIN; /* a broken link ends in the job's failure */
-        if (status != 0)
-            return status;
-        v->pull_posted++;
-    }
-    if (v->pull_done < v->pull_posted)
-        return -STEPGATE_EAGAIN;
-    v->pulled_next = model->step + 1;
-    model->session->stats.pulls++;
-    return 0;
-}
-
-/* session_pull_some -- one variable or all of them; reads of many are under way together. */
-static int session_pull_some(struct session_model *model, int variable)
-{
-    int status = 0;
-
-    if (variable != STEPGATE_ALL)
-        return session_pull_one(model, (uint32_t)variable);
-    for (uint32_t v = 0; v < model->model->count; v++) {
-        int one = session_pull_one(model, v);
-        if (one != 0 && (status == 0 || one != -STEPGATE_EAGAIN))
-            status = one;
-    }
-    return status;
-}
-
-/* session_pull_try -- see session.h. */
-int session_pull_try(struct session_model *model, int variable, uint64_t now, uint64_t *step_read)
-{
-    int status = session_error(model->session);
-
-    if (status != 0)
-        return status;
-    if (!model->begun)
-        return error_set(STEPGATE_ESTATE, 0, "call begin first", "pull before the first step was begun");
-    status = session_pull_some(model, variable);
-    if (status == -STEPGATE_EAGAIN) {
-        session_progress(model->session, now);
-        status = session_error(model->session);
-        if (status ==
-            0) /* a caller that is told EAGAIN may sleep: nothing that is here by now may be overlooked */
-            status = session_pull_some(model, variable);
-    }
-    if (status == 0 && step_read != NULL)
-        *step_read = model->step;
-    return status;
+    model->notices++;
 }
