@@ -64,10 +64,12 @@ static void async_release(struct mode *mode)
 
     for (uint32_t i = 0; i < async->held.length; i++) {
         uint32_t rank = async->held.ranks[i];
-        if (mode->ranks[rank].next - slowest > async->bound)
+        if (mode->ranks[rank].next - slowest > async->bound) {
             async->held.ranks[kept++] = rank;
-        else
-            mode_token(mode, rank, &mode->ranks[rank].answer);
+            continue;
+        }
+        mode->ranks[rank].answer.token_step = mode->step; /* it goes on from what is there now */
+        mode_token(mode, rank, &mode->ranks[rank].answer);
     }
     async->held.length = kept;
 }

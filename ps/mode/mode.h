@@ -81,13 +81,13 @@ struct mode;
 /* mode_new -- Errors: EINVAL (settings that model_check_workers would refuse), ENOMEM. */
 int mode_new(const struct mode_settings *settings, struct mode **out);
 void mode_delete(struct mode **mode);
-/* mode_contribute -- Errors: EPROTOCOL (a sequence that is not the next of its rank, a rank or step that cannot be), ENOMEM. */
+/* mode_contribute -- of a rank that is gone it is ignored. Errors (nothing changed): EPROTOCOL (a sequence that is not the next of its rank, a rank, step or weight that cannot be), ENOMEM. */
 int mode_contribute(struct mode *mode, const struct mode_contribution *contribution);
-/* mode_applied -- the step that was committed last is applied on every shard: the next one may be committed. */
+/* mode_applied -- the step that was committed last is applied on every shard: the next one may be committed. Errors: EPROTOCOL (another step), ENOMEM. */
 int mode_applied(struct mode *mode, uint64_t step);
-/* mode_gone -- a worker left or was lost: what it has not completed never counts. */
+/* mode_gone -- a worker left or was lost: what it has not completed never counts. May be repeated. Errors: EPROTOCOL (no such rank), ENOMEM. */
 int mode_gone(struct mode *mode, uint32_t rank);
-/* mode_decide -- 1 and the next decision, or 0. */
+/* mode_decide -- 1 and the next decision, or 0. Nothing comes after MODE_FAIL. */
 int mode_decide(struct mode *mode, struct mode_decision *out);
 uint64_t mode_step(const struct mode *mode); /* gs */
 void mode_counts(const struct mode *mode, uint32_t rank, struct mode_counts *out);

@@ -36,6 +36,11 @@ unit_in() {
     [ "$bad" = 0 ] || grep -vE ' Passed | Start +[0-9]+:|^$' "$log" | tail -n 120 | sed 's/^/          | /'
 }
 
+# torch_optimizers: formula=torch against PyTorch itself
+torch_optimizers() {
+    try "optimizers give the numbers of PyTorch" 200 tests/reference/torch_optimizers.py build/tests/optimizer-steps
+}
+
 part_install() {
     try "install packages" 900 packaging/install build test
 }
@@ -54,6 +59,7 @@ part_build() {
 
 part_unit() {
     unit_in build
+    torch_optimizers
 }
 
 part_conformance() {

@@ -83,12 +83,15 @@ static bool job_start(struct job *job)
 
     job->rate = random_chance(&job->random, 500) ? 2 : 0.1;
     tf_model_start(&job->model, replicas, workers, tokens, step, job->rate);
+    /* the reference's number serves all who wait at once: with fewer it shows who is first */
+    if (random_chance(&job->random, 300))
+        job->model.tokens_per_step =
+            1 + (int)random_below(&job->random, (uint64_t)job->model.tokens_per_step);
     const struct mode_settings settings = {.update = MODEL_TF,
                                            .non_finite = MODEL_PROPAGATE,
                                            .workers = (uint32_t)workers,
                                            .replicas = (uint32_t)replicas,
-                                           .tokens_per_step =
-                                               (uint32_t)(workers > replicas ? workers : replicas),
+                                           .tokens_per_step = (uint32_t)job->model.tokens_per_step,
                                            .initial_tokens = (uint64_t)tokens,
                                            .step = step};
     for (int w = 0; w < workers; w++)

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Strict mode decides once for everybody, takes exactly R of distinct workers, tells every worker, and hangs nobody. */
 #include "tests/unit/ps/mode/play.h"
+#include "transport/base/random.h"
+
+#define JOBS 500
+#define EVENTS 200
 
 /* strict -- R of T. */
 static struct play strict(uint32_t replicas, uint32_t workers)
@@ -454,6 +458,97 @@ static void a_job_goes_on_from_the_step_it_was_given(void **state)
     play_stop(&p);
 }
 
+/* A job of workers that push whenever they may, and of commits that are applied at any time. */
+struct random_job {
+    struct play play;
+    struct random_source random;
+    uint32_t replicas, workers, owes[PLAY_WORKERS]; /* contributions until a worker must wait for its token */
+    uint64_t at[PLAY_WORKERS];                      /* local steps */
+    uint64_t steps;
+    bool applying;
+};
+
+/* random_quota -- contributions of a worker to each step. */
+static uint32_t random_quota(const struct random_job *job, uint32_t rank)
+{
+    return job->replicas > job->workers ? job->replicas / job->workers + (rank < job->replicas % job->workers)
+                                        : 1;
+}
+
+/* random_decisions -- a commit has exactly R, of distinct contributions in order; a token is for somebody who waits. */
+static void random_decisions(struct random_job *job)
+{
+    struct mode_decision d;
+
+    while (mode_decide(job->play.mode, &d) == 1) {
+        if (d.kind == MODE_COMMIT) {
+            assert_false(job->applying);
+            assert_int_equal(d.step, job->steps++);
+            assert_int_equal(d.count, job->replicas);
+            for (uint32_t i = 1; i < d.count; i++)
+                assert_true(d.set[i].rank > d.set[i - 1].rank ||
+                            (job->replicas > job->workers && d.set[i].rank == d.set[i - 1].rank &&
+                             d.set[i].sequence == d.set[i - 1].sequence + 1));
+            job->applying = true;
+            continue;
+        }
+        assert_int_equal(d.kind, MODE_TOKEN);
+        assert_int_equal(job->owes[d.rank], 0);
+        assert_int_equal(d.step, job->steps);
+        assert_int_equal(d.verdict_step, job->at[d.rank]);
+        job->owes[d.rank] = random_quota(job, d.rank);
+        job->at[d.rank] = d.step;
+    }
+}
+
+/* random_event -- a push, or a step that is applied; one of both is always possible. */
+static void random_event(struct random_job *job)
+{
+    uint32_t rank = (uint32_t)random_below(&job->random, job->workers), tried = 0;
+
+    while (tried++ < job->workers && job->owes[rank] == 0)
+        rank = (rank + 1) % job->workers;
+    if (job->applying && (job->owes[rank] == 0 || random_chance(&job->random, 300))) {
+        job->applying = false;
+        assert_int_equal(mode_applied(job->play.mode, job->steps - 1), 0);
+    } else {
+        assert_true(job->owes[rank] > 0);
+        job->owes[rank]--;
+        const struct mode_contribution c = {.rank = rank,
+                                            .sequence = job->play.sequence[rank]++,
+                                            .step = job->at[rank],
+                                            .weight = 1,
+                                            .finite = true};
+        assert_int_equal(mode_contribute(job->play.mode, &c), 0);
+    }
+    random_decisions(job);
+}
+
+static void nobody_hangs_and_what_was_accepted_is_r_for_each_step(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= JOBS; seed++) {
+        struct random_job job = {0};
+        uint64_t accepted = 0;
+        random_seed(&job.random, seed);
+        job.replicas = 1 + (uint32_t)random_below(&job.random, PLAY_WORKERS);
+        job.workers = 1 + (uint32_t)random_below(&job.random, PLAY_WORKERS);
+        job.play = strict(job.replicas, job.workers);
+        for (uint32_t r = 0; r < job.workers; r++)
+            job.owes[r] = random_quota(&job, r);
+        for (int i = 0; i < EVENTS; i++)
+            random_event(&job);
+        for (uint32_t r = 0; r < job.workers; r++) {
+            struct mode_counts counts;
+            mode_counts(job.play.mode, r, &counts);
+            accepted += counts.accepted;
+        }
+        assert_true(job.steps > 0);
+        assert_int_equal(accepted, job.steps * job.replicas);
+        play_stop(&job.play);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -484,6 +579,7 @@ int main(void)
         cmocka_unit_test(a_replayed_step_takes_exactly_the_recorded_ranks),
         cmocka_unit_test(a_recorded_rank_that_is_gone_fails_the_replay),
         cmocka_unit_test(sets_of_another_job_are_refused),
+        cmocka_unit_test(nobody_hangs_and_what_was_accepted_is_r_for_each_step),
         cmocka_unit_test(a_job_goes_on_from_the_step_it_was_given),
     };
 

@@ -218,6 +218,8 @@ static void a_taker_that_is_gone_takes_no_token_and_what_it_gave_stays(void **st
     says(gone(&p, 0), "");
     says(push(&p, 1, 0), "A1.0 C0#2 T1=1+0");
     says(push(&p, 2, 0), "R2.0 T2=1s0");
+    says(push(&p, 1, 1), "A1.1 T1=1+1");
+    says(push(&p, 1, 1), "A1.2");
     play_stop(&p);
 }
 

@@ -608,6 +608,21 @@ static void slots_have_the_names_and_first_values_of_the_reference(void **state)
         }
 }
 
+static void a_model_knows_each_rule_by_its_name_and_slots(void **state)
+{
+    (void)state;
+    struct model *model;
+    assert_int_equal(model_new("m", &model), 0);
+    for (int optimizer = SGD; optimizer < OPTIMIZERS; optimizer++)
+        for (int torch = 0; torch < 2; torch++) {
+            model->optimizer = optimizer;
+            model->torch = torch;
+            assert_string_equal(optimizer_rule(optimizer, torch)->name, model_optimizer_name(model));
+            assert_int_equal(optimizer_rule(optimizer, torch)->slots, model_optimizer_slots(model));
+        }
+    model_delete(&model);
+}
+
 static void there_is_no_rule_of_another_number(void **state)
 {
     (void)state;
@@ -640,6 +655,7 @@ int main(void)
         cmocka_unit_test(a_nan_spoils_its_own_element_only),
         cmocka_unit_test(a_round_of_numbers_known_by_hand),
         cmocka_unit_test(slots_have_the_names_and_first_values_of_the_reference),
+        cmocka_unit_test(a_model_knows_each_rule_by_its_name_and_slots),
         cmocka_unit_test(there_is_no_rule_of_another_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
