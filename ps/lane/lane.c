@@ -490,7 +490,10 @@ static void lane_close(struct lane *lane, struct lane_model *model, uint64_t num
 {
     struct board *board = model->board;
 
-    model->initial = model->initial && board->order.kind != BOARD_INITIAL;
+    if (board->order.kind == BOARD_INITIAL) { /* nobody pushes before this is done on every shard */
+        model->initial = false;
+        model->arrivals[0] = (struct lane_arrival){0};
+    }
     model->applying = false;
     model->done = number;
     atomic_store_explicit(&board->applied[lane->config.number], number,

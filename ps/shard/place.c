@@ -327,8 +327,9 @@ static int place_tell(struct shard_model *model, uint64_t now)
     for (uint32_t w = 0; status == 0 && w < shard->config.workers; w++) {
         struct letter grant = {
             .kind = LETTER_GRANT,
+            .message = MESSAGE_PARAMETERS,
             .rank = w,
-            .board = &model->board,
+            .model = model->number,
             .region = model->parameters[shard->members[w].fabric],
             .offsets = {model->parity_offset[0], model->parity_offset[1], model->words_offset}};
         status = mailbox_put(lane_mailbox(shard->config.lane_list[0]), &grant);
