@@ -165,7 +165,7 @@ static void plan_lay_out_piece(struct plan_shard *shard, const struct model_vari
     }
     piece->offset = shard->arena_bytes;
     shard->arena_bytes += plan_round(piece->bytes, PLAN_LINE);
-    if (v->kind == STEPGATE_ASSIGNED || v->frozen)
+    if (v->frozen)
         return;
     piece->state_offset = shard->state_bytes;
     shard->state_bytes += plan_round(piece->elements * plan_state_element(v->dtype), PLAN_LINE);
