@@ -83,7 +83,7 @@ static void order_set(struct shard_model *model, const struct message *m)
     order->count = 0;
     order->factored = order->accumulated = false;
     order->divisor = 0;
-    switch (m->set_kind) {
+    switch (m->kind == MESSAGE_ACCUMULATE ? MESSAGE_SET_ONE : m->set_kind) { /* its set does not travel */
     case MESSAGE_SET_ONE: order_member(model, m->rank, m->sequence); break;
     case MESSAGE_SET_ALL:
     case MESSAGE_SET_RANKS:
