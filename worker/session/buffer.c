@@ -74,7 +74,8 @@ int session_pulled(struct session_model *model, int variable, uint64_t *lowest, 
 
     for (uint32_t i = first; status == 0 && i < end; i++) {
         const struct session_variable *v = &model->variables[i];
-        if (v->pulled_at == 0)
+        bool own = variable == STEPGATE_ALL && model->model->variables[i].kind == STEPGATE_AUX;
+        if (v->pulled_at == 0 || own) /* what comes from this worker is of no step of the ps */
             continue;
         any = true;
         low = v->lowest < low ? v->lowest : low;

@@ -136,7 +136,8 @@ static int fetch_want(struct session_model *model, bool whole)
     fetch->next = 0;
     fetch->wait_until = 0;
     fetch->alarm = CLOCK_NEVER;
-    pull_start(&fetch->pull, each, model->step);
+    /* what a worker has read is the least that it reads from then on */
+    pull_start(&fetch->pull, each, !each && fetch->newest > model->step ? fetch->newest : model->step);
     if (want->rows)
         status = fetch_want_rows(model);
     else if (want->variable == STEPGATE_ALL)
@@ -349,6 +350,8 @@ static int fetch_over(struct session_model *model)
         fetch->lowest = fetch->pull.units[u].step < fetch->lowest ? fetch->pull.units[u].step : fetch->lowest;
     if (fetch->lowest == UINT64_MAX)
         fetch->lowest = model->step;
+    if (fetch->lowest > fetch->newest)
+        fetch->newest = fetch->lowest;
     if (fetch->want.rows)
         fetch_rows_over(model);
     else

@@ -166,6 +166,7 @@ struct session_fetch {
     size_t next;                  /* unit to be copied, or shard to be looked at */
     uint64_t posted, done;        /* reads */
     uint64_t notices, wait_until; /* nothing was new: not again before a lane says something, or then */
+    uint64_t newest;              /* step that was ever read whole */
     uint64_t lowest;              /* step that the last one read */
     uint64_t alarm;               /* when session_progress finds something to do here; CLOCK_NEVER */
     uint8_t *words;               /* what was read of words: lanes x struct slot_words per shard */
