@@ -56,8 +56,8 @@ enum stepgate_what {
  * meanwhile, held up for one copy on each ps. With ms 0: as every call, repeat it with the same arguments until it is done. Errors: EAGAIN, ETIMEOUT, EINVAL (kind, or not averaged), ENOENT
  * (the model has no averages), ESTATE, ELOST.
  */
-int stepgate_model_snapshot(struct stepgate_model *model, int what, const int *ids, size_t n, void *const *out,
-                            int ms, uint64_t *step);
+int stepgate_model_snapshot(struct stepgate_model *model, int what, const int *ids, size_t n,
+                            void *const *out, int ms, uint64_t *step);
 
 struct stepgate_contributions {
     size_t size;         /* set by the caller: sizeof(struct stepgate_contributions) */

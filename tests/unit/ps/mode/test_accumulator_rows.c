@@ -97,7 +97,8 @@ static void memory_follows_the_rows_not_the_table(void **state)
     (void)state;
     accumulator_rows_start(&rows, STEPGATE_F64, 1);
     for (int i = 0; i < 1000; i++)
-        assert_int_equal(accumulator_rows_add(&rows, (uint64_t[]){UINT64_MAX - 1}, (double[]){2}, 1, 1, 1), 0);
+        assert_int_equal(accumulator_rows_add(&rows, (uint64_t[]){UINT64_MAX - 1}, (double[]){2}, 1, 1, 1),
+                         0);
     assert_int_equal(accumulator_rows_count(&rows), 1);
     assert_true(rows.room < 100);
     accumulator_rows_free(&rows);

@@ -135,7 +135,7 @@ static void bound_0_is_lockstep(void **state)
     assert_true(mode_missing(p.mode, 1));
     assert_false(mode_missing(p.mode, 0));
     says(applied(&p, 0), "");
-    says(push(&p, 1, 0), "C1(1.0) T0=1+0 T1=2+1~1");
+    says(push(&p, 1, 0), "C1(1.0) T0=2+0 T1=2+1~1");
     play_stop(&p);
 }
 
@@ -152,7 +152,7 @@ static void a_token_is_held_while_its_worker_is_more_than_s_ahead(void **state)
     says(applied(&p, 2), "");
     assert_true(mode_missing(p.mode, 2));
     assert_false(mode_missing(p.mode, 1));
-    says(push(&p, 2, 0), "C3(2.0) T0=2+1 T2=4+3~3");
+    says(push(&p, 2, 0), "C3(2.0) T0=4+1 T2=4+3~3");
     play_stop(&p);
 }
 
@@ -162,7 +162,7 @@ static void the_token_of_a_dropped_one_is_held_too(void **state)
 
     (void)state;
     says(abandon(&p, 0, 0), "R0.0");
-    says(push(&p, 1, 0), "C0(1.0) T0=0e0 T1=1+0");
+    says(push(&p, 1, 0), "C0(1.0) T0=1e0 T1=1+0");
     play_stop(&p);
 }
 
@@ -174,7 +174,7 @@ static void the_slowest_that_is_gone_holds_nobody(void **state)
     says(push(&p, 1, 0), "C0(1.0)");
     says(applied(&p, 0), "");
     says(push(&p, 0, 0), "C1(0.0)");
-    says(gone(&p, 2), "T1=1+0 T0=2+1~1");
+    says(gone(&p, 2), "T1=2+0 T0=2+1~1");
     play_stop(&p);
 }
 

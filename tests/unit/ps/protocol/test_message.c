@@ -303,7 +303,7 @@ static void an_unknown_kind_is_refused(void **state)
     struct message out;
     for (int kind = 0; kind < 256; kind++) {
         const uint8_t data[1] = {(uint8_t)kind};
-        if (kind >= MESSAGE_PROOF && kind <= MESSAGE_SHARD_DONE)
+        if (kind >= MESSAGE_PROOF && kind <= MESSAGE_SNAPSHOT_DONE)
             continue;
         assert_int_equal(message_unpack(data, sizeof(data), &out), -STEPGATE_EPROTOCOL);
         const struct message in = {.kind = kind};

@@ -218,22 +218,46 @@ static void check_neighbours(const struct plan_case *c)
                              (c->plan->by_variable[p - 1].shard + 1) % c->plan->shards);
 }
 
-/* check_spans -- the spans of a shard follow one another from the first byte of its arena to the last. */
+/* check_spans -- the fragments of a shard's spans follow one another through every piece, from its first element to its last. */
 static void check_spans(const struct plan_case *c)
 {
+    size_t next = 0;
+
     for (uint32_t s = 0; s < c->plan->shards; s++) {
         const struct plan_shard *shard = &c->plan->shard[s];
-        uint64_t next = 0;
+        size_t piece = shard->first_piece;
+        uint64_t done = 0;
         assert_in_range(shard->groups, 1, PLAN_GROUPS_MAX);
         for (uint32_t g = 0; g < shard->groups; g++)
             for (uint32_t l = 0; l < c->plan->lanes; l++) {
-                assert_true(shard->spans[g][l].begin == next);
-                assert_true(shard->spans[g][l].end >= next);
-                assert_true(shard->spans[g][l].end % PLAN_LINE == 0);
-                next = shard->spans[g][l].end;
+                const struct plan_span *span = &shard->spans[g][l];
+                uint64_t bytes = 0;
+                if (span->fragments > 0)
+                    assert_int_equal(span->first_fragment, next);
+                next += span->fragments;
+                for (size_t i = next - span->fragments; i < next; i++) {
+                    const struct plan_fragment *f = &c->plan->fragments[i];
+                    const struct plan_piece *p = &c->plan->by_shard[piece];
+                    assert_true(f->group == g && f->lane == l && f->piece == piece &&
+                                f->variable == p->variable);
+                    assert_true(f->elements > 0 && f->first_element == p->first_element + done);
+                    assert_true(f->offset == p->offset + 4 * done &&
+                                f->slot_offset == p->slot_offset + 4 * done &&
+                                f->state_offset == p->state_offset + 4 * done);
+                    done += f->elements;
+                    bytes += 4 * f->elements;
+                    assert_true(done == p->elements || (p->first_element + done) % PLAN_BLOCK == 0);
+                    if (done == p->elements) {
+                        done = 0;
+                        piece++;
+                    }
+                }
+                assert_true(bytes == span->slot_bytes);
             }
-        assert_true(next == shard->arena_bytes);
+        assert_int_equal(piece, shard->first_piece + shard->pieces);
+        assert_true(done == 0);
     }
+    assert_int_equal(next, c->plan->fragment_count);
 }
 
 /* check_groups -- there are as many as group_bytes asks for, about equally large. */
@@ -243,11 +267,13 @@ static void check_groups(const struct plan_case *c)
 
     for (uint32_t s = 0; s < c->plan->shards; s++) {
         const struct plan_shard *shard = &c->plan->shard[s];
-        uint64_t groups = shard->arena_bytes / wanted;
+        uint64_t groups = shard->slot_bytes / wanted;
         assert_int_equal(shard->groups, groups < 1 ? 1 : groups > PLAN_GROUPS_MAX ? PLAN_GROUPS_MAX : groups);
         for (uint32_t g = 0; g < shard->groups; g++) {
-            uint64_t bytes = shard->spans[g][c->plan->lanes - 1].end - shard->spans[g][0].begin;
-            assert_true(bytes <= shard->arena_bytes / shard->groups + PLAN_LINE);
+            uint64_t bytes = 0;
+            for (uint32_t l = 0; l < c->plan->lanes; l++)
+                bytes += shard->spans[g][l].slot_bytes;
+            assert_true(bytes <= shard->slot_bytes / shard->groups + CUT_ROOM + shard->groups);
         }
     }
 }
@@ -257,13 +283,10 @@ static void check_lanes(const struct plan_case *c)
 {
     for (uint32_t s = 0; s < c->plan->shards; s++) {
         const struct plan_shard *shard = &c->plan->shard[s];
-        for (uint32_t g = 0; g < shard->groups; g++) {
-            uint64_t bytes = shard->spans[g][c->plan->lanes - 1].end - shard->spans[g][0].begin;
-            uint64_t unit = bytes >= CUT_ROOM * c->plan->lanes ? CUT_ROOM : PLAN_LINE;
+        for (uint32_t g = 0; g < shard->groups; g++)
             for (uint32_t l = 0; l < c->plan->lanes; l++)
-                assert_true(shard->spans[g][l].end - shard->spans[g][l].begin <=
-                            bytes / c->plan->lanes + unit);
-        }
+                assert_true(shard->spans[g][l].slot_bytes <=
+                            shard->slot_bytes / shard->groups / c->plan->lanes + CUT_ROOM + shard->groups);
     }
 }
 
