@@ -125,11 +125,34 @@ static void trainee_check(struct trainee *t, uint32_t v)
                  v, t->step);
 }
 
-/* trainee_pull -- one variable after the other, in a random order. */
+/* trainee_absent -- does this worker push nothing of the variable now? In a contribution that counts for nothing that may be so of any. */
+static bool trainee_absent(const struct trainee *t, uint32_t v)
+{
+    return reference_absent(t->reference, t->rank, t->step, v) ||
+           (reference_weight(t->reference, t->rank, t->step) == 0 && (v + t->step) % 2 == 0);
+}
+
+/* trainee_pulled -- the next variable, or whatever follows the last one. */
+static int trainee_pulled(struct trainee *t)
+{
+    if (++t->next < t->reference->variables)
+        return 1;
+    if (t->step == t->reference->steps) {
+        t->state = TRAINEE_BARRIER;
+        return 1;
+    }
+    trainee_shuffle(t);
+    t->state = TRAINEE_PUSHING;
+    return 1;
+}
+
+/* trainee_pull -- one variable after the other, in a random order. What has no gradient now need not be read. */
 static int trainee_pull(struct trainee *t, uint64_t now)
 {
     uint64_t step = UINT64_MAX;
     uint32_t v = t->order[t->next];
+    if (t->step < t->reference->steps && trainee_absent(t, v))
+        return trainee_pulled(t);
     int status = session_pull_try(t->model, (int)v, now, &step);
 
     if (status == -STEPGATE_EAGAIN)
@@ -140,15 +163,7 @@ static int trainee_pull(struct trainee *t, uint64_t now)
         snprintf(t->wrong, sizeof(t->wrong), "worker %u pulled step %llu in step %u", t->rank,
                  (unsigned long long)step, t->step);
     trainee_check(t, v);
-    if (++t->next < t->reference->variables)
-        return 1;
-    if (t->step == t->reference->steps) {
-        t->state = TRAINEE_BARRIER;
-        return 1;
-    }
-    trainee_shuffle(t);
-    t->state = TRAINEE_PUSHING;
-    return 1;
+    return trainee_pulled(t);
 }
 
 /* trainee_push -- computes and pushes one variable, or finishes the step. */
@@ -168,7 +183,7 @@ static int trainee_push(struct trainee *t, uint64_t now)
         return 1;
     }
     uint32_t v = t->order[t->next++];
-    if (reference_absent(r, t->rank, t->step, v)) {
+    if (trainee_absent(t, v)) {
         status = session_absent(t->model, v, now);
         return status != 0 ? trainee_fail(t, status) : 1;
     }
