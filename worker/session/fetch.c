@@ -310,6 +310,7 @@ static void fetch_rows_over(struct session_model *model)
     struct session_fetch *fetch = &model->fetch;
     uint8_t *out = fetch->want.out;
 
+    model->session->stats.pulls++;
     for (size_t u = 0; u < fetch->pull.count; u++) {
         const struct pull_unit *unit = &fetch->pull.units[u];
         if (session_mapped(&model->places[unit->shard]))

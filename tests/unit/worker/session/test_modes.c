@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a worker's session does in each mode, with slots mapped and with slots behind a network: one job per row of a table. */
+#include <math.h>
+
 #include "ps/optimizer/number.h"
 #include "tests/unit/worker/session/job.h"
 
@@ -474,10 +476,51 @@ static void what_is_absent_is_zeros_or_not_there(void **state)
     modes_absent(false);
 }
 
-/* modes_callers -- everything from and to memory of the caller's. */
-static void modes_callers(bool mapped, const char *update)
+/* modes_numbers -- what the ps is told of a contribution: its norm, over all kinds that are gradients, and whether it is finite. */
+static void modes_numbers(bool mapped)
 {
-    static float gradient[MODES_ELEMENTS], value[MODES_ELEMENTS];
+    static const uint64_t rows[] = {3, 49};
+    struct job j;
+
+    modes_up(&j, mapped, 3, 2, 61);
+    modes_model(&j);
+    job_set(&j, "clip_norm", "0.5");
+    job_set(&j, "non_finite", "skip");
+    job_commit(&j);
+    for (uint64_t k = 0; k < 3; k++)
+        for (uint32_t w = 0; w < 2; w++) {
+            struct stepgate_step_info info = modes_begin(&j, w);
+            assert_int_equal(info.verdict, k == 0   ? STEPGATE_VERDICT_NONE
+                                           : k == 1 ? STEPGATE_VERDICT_APPLIED
+                                                    : STEPGATE_VERDICT_SKIPPED);
+            modes_pull(&j, w, STEPGATE_ALL);
+            /* the squares of 9000, 33 and 2 rows of 3 elements, each 2; all others are no gradients */
+            double clipped = 2 * 0.5 / sqrt(4.0 * (9000 + 33 + 2 * 3));
+            for (uint64_t i = 0; i < MODES_ELEMENTS; i += MODES_ELEMENTS - 1)
+                assert_true(fabs(modes_value(&j, w, LARGE, i) + (k == 0 ? 0 : clipped)) < 1e-8);
+            modes_fill(&j, w, LARGE, 2);
+            modes_fill(&j, w, SMALL, 2);
+            modes_rows(&j, w, rows, 2, k == 1 && w == 1 ? (double)NAN : 2);
+            modes_fill(&j, w, FROZEN, INFINITY);
+            modes_fill(&j, w, STATISTICS, 1000);
+            modes_fill(&j, w, STATE, INFINITY);
+            good(session_finish(j.worker[w].model, 1, job_now(&j)));
+        }
+    job_down(&j);
+}
+
+static void norms_and_non_finite_numbers_are_told(void **state)
+{
+    (void)state;
+    modes_numbers(true);
+    modes_numbers(false);
+}
+
+/* modes_callers -- everything from and to memory of the caller's. */
+static void modes_callers(bool mapped, const char *update, const char *replicas)
+{
+    static float memory[MODES_ELEMENTS + 1], value[MODES_ELEMENTS];
+    void *gradient = (uint8_t *)memory + 1; /* any alignment will do */
     static double table[MODES_ROWS * MODES_WIDTH];
     static const uint64_t row[] = {3};
     struct job j;
@@ -485,9 +528,11 @@ static void modes_callers(bool mapped, const char *update)
     modes_up(&j, mapped, 2, 1, 51);
     modes_model(&j);
     job_set(&j, "update", update);
+    job_set(&j, "replicas_to_aggregate", replicas);
+    job_set(&j, "clip_norm", "1000");
     job_commit(&j);
     struct session_model *model = j.worker[0].model;
-    good(session_attach(model, LARGE, STEPGATE_USE_GRADIENT, gradient, sizeof(gradient)));
+    good(session_attach(model, LARGE, STEPGATE_USE_GRADIENT, gradient, sizeof(value)));
     good(session_attach(model, LARGE, STEPGATE_USE_PARAMETER, value, sizeof(value)));
     good(session_attach(model, TABLE, STEPGATE_USE_PARAMETER, table, sizeof(table)));
     refused(STEPGATE_EINVAL, "sparse",
@@ -500,7 +545,9 @@ static void modes_callers(bool mapped, const char *update)
         assert_true(table[3 * MODES_WIDTH] == -(double)step);
         while (session_is_idle(model, LARGE) == 0)
             job_move(&j);
-        modes_fill(&j, 0, LARGE, 1);
+        for (uint64_t i = 0; i < MODES_ELEMENTS; i++)
+            memcpy((uint8_t *)gradient + 4 * i, &(float){1}, 4);
+        good(session_push(model, LARGE, job_now(&j)));
         for (uint32_t v = SMALL; v < MODES_VARIABLES; v++)
             if (v != TABLE)
                 modes_fill(&j, 0, v, 1);
@@ -512,13 +559,129 @@ static void modes_callers(bool mapped, const char *update)
 
 static void memory_of_the_callers_serves_in_every_mode(void **state)
 {
-    static const char *const updates[] = {"strict", "tf", "async"};
+    (void)state;
+    for (int mapped = 0; mapped < 2; mapped++) {
+        modes_callers(mapped, "strict", "1");
+        modes_callers(mapped, "strict", "3");
+        modes_callers(mapped, "tf", "1");
+        modes_callers(mapped, "async", "0");
+    }
+}
+
+static void memory_that_is_being_read_into_is_not_let_go(void **state)
+{
+    static float value[MODES_ELEMENTS];
+    struct job j;
 
     (void)state;
-    for (int u = 0; u < 3; u++) {
-        modes_callers(true, updates[u]);
-        modes_callers(false, updates[u]);
+    for (int u = 0; u < 2; u++) {
+        modes_up(&j, false, 2, 1, 71);
+        modes_model(&j);
+        job_set(&j, "update", u == 0 ? "strict" : "async");
+        job_commit(&j);
+        struct session_model *model = j.worker[0].model;
+        good(session_attach(model, LARGE, STEPGATE_USE_PARAMETER, value, sizeof(value)));
+        modes_begin(&j, 0);
+        while (!session_reading(model, LARGE)) {
+            assert_int_equal(session_pull_try(model, LARGE, job_now(&j), NULL), -STEPGATE_EAGAIN);
+            if (!session_reading(model, LARGE))
+                job_move(&j);
+        }
+        good(session_finish(model, 0, job_now(&j)));
+        refused(STEPGATE_EBUSY, "still being read", session_detach(model, LARGE, STEPGATE_USE_PARAMETER));
+        while (session_reading(model, LARGE))
+            job_move(&j);
+        good(session_detach(model, LARGE, STEPGATE_USE_PARAMETER));
+        modes_begin(&j, 0);
+        modes_pull(&j, 0, LARGE);
+        modes_all(&j, 0, LARGE, 0);
+        job_down(&j);
     }
+}
+
+/* modes_rows_of -- rows of a dense variable that is cut and of several chunks, more than fit the first memory for them. */
+static void modes_rows_of(bool mapped, const char *update)
+{
+    enum { MANY = 20000 };
+    static uint64_t indices[MANY];
+    static float initial[MODES_ELEMENTS], rows[MANY];
+    uint64_t step = UINT64_MAX;
+    struct job j;
+
+    modes_up(&j, mapped, 3, 1, 81);
+    modes_model(&j);
+    job_set(&j, "update", update);
+    for (uint64_t i = 0; i < MODES_ELEMENTS; i++)
+        initial[i] = (float)i;
+    good(session_model_initialize(j.worker[0].model, LARGE, initial, sizeof(initial)));
+    job_commit(&j);
+    for (uint64_t i = 0; i < MANY; i++)
+        indices[i] = i * 7919 % 8999 + (i % 3 == 0);
+    modes_begin(&j, 0);
+    awaited(&j, session_pull_rows_try(j.worker[0].model, TABLE, indices, 0, rows, job_now(&j), &step));
+    assert_int_equal(step, 0);
+    for (uint64_t n = 100; n <= MANY; n += MANY - 100) {
+        awaited(&j, session_pull_rows_try(j.worker[0].model, LARGE, indices, n, rows, job_now(&j), &step));
+        assert_int_equal(step, 0);
+        for (uint64_t i = 0; i < n; i++)
+            assert_true(rows[i] == (float)indices[i]);
+    }
+    for (uint32_t v = 0; v < MODES_VARIABLES; v++)
+        modes_pull(&j, 0, (int)v);
+    uint64_t pulls = j.worker[0].session->stats.pulls;
+    assert_int_equal(modes_pull(&j, 0, STEPGATE_ALL), 0); /* all are there, and of one step */
+    assert_int_equal(j.worker[0].session->stats.pulls, pulls);
+    modes_all(&j, 0, STATISTICS, 0);
+    job_down(&j);
+}
+
+static void any_rows_can_be_read(void **state)
+{
+    (void)state;
+    for (int mapped = 0; mapped < 2; mapped++) {
+        modes_rows_of(mapped, "strict");
+        modes_rows_of(mapped, "tf");
+        modes_rows_of(mapped, "async");
+    }
+}
+
+/* modes_early -- rows that are pushed before the slot of the last ones is summed. Returns whether that was ever so. */
+static bool modes_early(bool mapped, uint64_t seed)
+{
+    static const uint64_t indices[] = {1, 26, 48};
+    struct job j;
+
+    modes_up(&j, mapped, 2, 2, seed);
+    modes_model(&j);
+    job_commit(&j);
+    for (int k = 0; k < 30; k++)
+        for (uint32_t w = 0; w < 2; w++) {
+            modes_begin(&j, w);
+            modes_rows(&j, w, indices, 3, 1);
+            for (uint32_t v = 0; v < MODES_VARIABLES; v++)
+                if (v != TABLE)
+                    good(session_absent(j.worker[w].model, v, job_now(&j)));
+            good(session_finish(j.worker[w].model, 1, job_now(&j)));
+        }
+    modes_begin(&j, 0);
+    modes_pull(&j, 0, TABLE);
+    for (uint64_t r = 0; r < MODES_ROWS; r++)
+        assert_true(modes_value(&j, 0, TABLE, r * MODES_WIDTH) == (r == 1 || r == 26 || r == 48 ? -30 : 0));
+    bool early = j.worker[0].model->variables[TABLE].rows_own;
+    job_down(&j);
+    return early;
+}
+
+static void rows_may_be_pushed_before_the_last_ones_are_summed(void **state)
+{
+    bool early = false;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        early = modes_early(true, seed) || early;
+        assert_false(modes_early(false, seed));
+    }
+    assert_true(early);
 }
 
 int main(void)
@@ -531,7 +694,11 @@ int main(void)
         cmocka_unit_test(async_and_bounded_read_what_there_is),
         cmocka_unit_test(what_cannot_be_pushed_or_pulled_is_refused_and_changes_nothing),
         cmocka_unit_test(what_is_absent_is_zeros_or_not_there),
+        cmocka_unit_test(norms_and_non_finite_numbers_are_told),
         cmocka_unit_test(memory_of_the_callers_serves_in_every_mode),
+        cmocka_unit_test(memory_that_is_being_read_into_is_not_let_go),
+        cmocka_unit_test(any_rows_can_be_read),
+        cmocka_unit_test(rows_may_be_pushed_before_the_last_ones_are_summed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
