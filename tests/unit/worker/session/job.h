@@ -89,7 +89,7 @@ static inline void job_ps_up(struct job *j, uint32_t s)
 {
     const struct stepgate_transport_v1 *transport = simulated_transport();
     struct job_ps *ps = &j->ps[s];
-    char name[8];
+    char name[24];
 
     snprintf(name, sizeof(name), "ps%u", s);
     snprintf(j->addresses[s], sizeof(j->addresses[s]), "ps%u:70", s);
@@ -136,7 +136,7 @@ static inline void job_worker_up(struct job *j, uint32_t w)
     const struct stepgate_transport_v1 *transport = simulated_transport();
     struct job_worker *worker = &j->worker[w];
     const char *addresses[JOB_SHARDS_MAX];
-    char name[16];
+    char name[24];
 
     snprintf(name, sizeof(name), "worker%u", w);
     good(world_node_new(j->world, name, &worker->node));
