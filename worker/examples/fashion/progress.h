@@ -31,6 +31,9 @@ void progress_start(struct progress *progress, enum progress_style style, uint64
 void progress_show(struct progress *progress, uint64_t step, double loss, double accuracy,
                    double images_per_step, double now);
 
+/* progress_note -- a line of its own, from any thread; it stays where the progress is rewritten in place, too */
+void progress_note(enum progress_style style, const char *line);
+
 /* progress_end -- leave the cursor on a fresh line */
 void progress_end(struct progress *progress);
 

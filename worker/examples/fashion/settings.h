@@ -7,20 +7,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "worker/examples/fashion/exchange.h"
 #include "worker/examples/fashion/fault.h"
 #include "worker/examples/fashion/progress.h"
+#include "worker/examples/fashion/recipe.h"
+#include "worker/examples/fashion/straggle.h"
 
 struct settings {
     uint64_t epochs;
     uint64_t images;      /* 0 = all */
     uint64_t test_images; /* 0 = all */
     uint64_t batch;       /* of one part */
-    double rate;
-    enum exchange_rule rule;
-    double momentum;
-    bool constant; /* the learning rate stays, instead of falling to zero in a straight line */
-    uint64_t seed;
+    struct recipe recipe; /* checked; its schedule has no steps yet where the run's are meant */
+    bool constant;        /* as the schedule of that name */
+    struct straggle straggle;
+    uint64_t evaluate_every; /* 0 = never */
     const char *data;
     const char *json; /* NULL = no result file */
     bool single;
@@ -43,8 +43,5 @@ bool settings_is_single(int argc, char **argv);
 
 /* settings_help -- write the help text to stdout */
 void settings_help(void);
-
-/* settings_rule_name -- of an optimizer */
-const char *settings_rule_name(enum exchange_rule rule);
 
 #endif

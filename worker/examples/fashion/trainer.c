@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "worker/examples/fashion/batch.h"
@@ -20,20 +21,24 @@ enum {
 
 struct trainer {
     const struct settings *settings;
+    const struct recipe *recipe;
     const struct dataset *data;
     struct exchange *exchange;
     struct network_traffic traffic;
     struct batch_shape shape;
     struct batch_order *order;
     struct network *network;
-    uint64_t steps;     /* in the whole run */
-    uint64_t step;      /* begun last */
-    uint64_t point;     /* steps from one point of the history to the next */
-    uint64_t judgement; /* steps from one measurement of the accuracy to the next */
-    double loss;        /* sum since the last point of the history */
-    uint64_t judged;    /* images in it */
-    double shown_loss;  /* of the last point */
-    double accuracy;    /* last measured; negative = not yet */
+    struct values final;   /* copies, where what was got after the last begin is not it */
+    uint64_t step;         /* begun last */
+    uint64_t contribution; /* number of it in that step */
+    uint64_t point;        /* steps from one point of the history to the next */
+    uint64_t judgement;    /* steps from one measurement of the accuracy to the next; 0 = none but the last */
+    uint64_t recorded;     /* step of the last point */
+    uint64_t measured;     /* step of the last measurement */
+    double loss;           /* sum since the last point of the history */
+    uint64_t judged;       /* images in it */
+    double shown_loss;     /* of the last point */
+    double accuracy;       /* last measured; negative = not yet */
     double begun;
     uint64_t begun_step;
     struct progress progress;
@@ -53,7 +58,7 @@ static struct batch_shape trainer_shape(const struct settings *settings, const s
                                         unsigned parts)
 {
     return (struct batch_shape){
-        .seed = settings->seed,
+        .seed = settings->recipe.seed,
         .images = data->train.count,
         .batch = settings->batch,
         .parts = parts,
@@ -61,35 +66,49 @@ static struct batch_shape trainer_shape(const struct settings *settings, const s
     };
 }
 
-/* trainer_recipe -- what the settings ask for, with so many parts per step */
-int trainer_recipe(const struct settings *settings, const struct dataset *data, unsigned parts,
-                   struct exchange_recipe *recipe, struct fault *fault)
+/* trainer_recipe -- what the settings ask for, with so many workers */
+int trainer_recipe(const struct settings *settings, const struct dataset *data, unsigned workers,
+                   struct recipe *recipe, struct fault *fault)
 {
+    if (recipe_check_workers(&settings->recipe, workers, settings->single, fault) < 0)
+        return -1;
+    unsigned parts = share_of(recipe_replicas(&settings->recipe, workers), workers, 0).parts;
     struct batch_shape shape = trainer_shape(settings, data, parts);
-    uint64_t steps = batch_steps(&shape);
+    uint64_t steps = batch_steps(&shape) * settings->epochs;
     if (steps == 0)
         return fault_set(fault, FAULT_USAGE,
                          "a global batch of %zu images in %u parts leaves a part without any: give "
                          "more --images or "
                          "a larger --batch",
                          shape.images < shape.batch * parts ? shape.images : shape.batch * parts, parts);
-    *recipe = (struct exchange_recipe){
-        .rule = settings->rule,
-        .momentum = settings->momentum,
-        .schedule = {.rate = settings->rate, .steps = settings->constant ? 0 : steps * settings->epochs},
-        .seed = settings->seed,
-    };
+    *recipe = settings->recipe;
+    /* Where each contribution makes a step, a pass over the images takes so many more. */
+    recipe->steps = recipe_is_alone(recipe) ? steps * workers : steps;
+    if (recipe->schedule.shape == SCHEDULE_LINEAR || recipe->schedule.shape == SCHEDULE_COSINE)
+        recipe->schedule.steps = recipe->steps;
     return 0;
+}
+
+/* trainer_images -- that count in a step */
+static double trainer_images(const struct trainer *trainer)
+{
+    unsigned replicas = recipe_replicas(trainer->recipe, trainer->exchange->workers);
+    unsigned parts = trainer->shape.parts > UINT32_MAX ? UINT32_MAX : (unsigned)trainer->shape.parts;
+    unsigned counted = trainer->settings->single || replicas > parts ? parts : replicas;
+    return (double)trainer->data->train.count / (double)batch_steps(&trainer->shape) * (double)counted /
+           (double)parts;
 }
 
 /* trainer_judgement -- steps between two measurements of the accuracy. Judging an image costs a
  * third of learning from it, so three times as many are learnt from in between: judging takes a
- * tenth of the time at most. */
+ * tenth of the time at most. Where an observer judges, nobody else does but at the end. */
 static uint64_t trainer_judgement(const struct trainer *trainer)
 {
     size_t global = trainer->shape.batch * trainer->shape.parts;
     uint64_t least = 3 * trainer->data->test.count / global;
-    uint64_t even = trainer->steps / TRAINER_JUDGEMENTS;
+    uint64_t even = trainer->recipe->steps / TRAINER_JUDGEMENTS;
+    if (trainer->settings->evaluate_every > 0)
+        return 0;
     /* Points and judgements fall together: an accuracy has its loss. */
     return ((even > least ? even : least) / trainer->point + 1) * trainer->point;
 }
@@ -97,11 +116,11 @@ static uint64_t trainer_judgement(const struct trainer *trainer)
 /* trainer_open -- everything the loop needs; trainer_close frees it, also after a failure */
 static int trainer_open(struct trainer *trainer)
 {
-    trainer->shape = trainer_shape(trainer->settings, trainer->data, trainer->exchange->parts);
-    trainer->steps = batch_steps(&trainer->shape) * trainer->settings->epochs;
-    trainer->point = trainer->steps / TRAINER_POINTS + 1;
+    trainer->shape = trainer_shape(trainer->settings, trainer->data, trainer->exchange->share.parts);
+    trainer->point = trainer->recipe->steps / TRAINER_POINTS + 1;
     trainer->judgement = trainer_judgement(trainer);
     trainer->accuracy = -1.0;
+    trainer->step = UINT64_MAX;
     trainer->traffic = exchange_traffic(trainer->exchange);
     size_t capacity = batch_capacity(&trainer->shape);
     trainer->order = batch_order_new(&trainer->shape);
@@ -117,6 +136,7 @@ static void trainer_close(struct trainer *trainer)
 {
     batch_order_delete(&trainer->order);
     network_delete(&trainer->network);
+    values_clear(&trainer->final);
 }
 
 /* trainer_part -- compute part r of a step and hand in its gradients */
@@ -132,117 +152,242 @@ static int trainer_part(struct trainer *trainer, uint64_t step, unsigned r)
     if (network_forward(trainer->network, part.count, &trainer->traffic, &score) < 0 ||
         network_backward(trainer->network, part.count, &trainer->traffic) < 0)
         return -1;
-    if (!isfinite(score.loss))
+    if (!isfinite(score.loss) && trainer->recipe->non_finite == RECIPE_PROPAGATE)
         return fault_set(trainer->exchange->fault, FAULT_PERMANENT,
                          "the loss of step %" PRIu64 " is not a number any more: give a smaller --lr", step);
-    trainer->loss += score.loss;
-    trainer->judged += part.count;
+    if (isfinite(score.loss)) {
+        trainer->loss += score.loss;
+        trainer->judged += part.count;
+    }
     return trainer->exchange->operations->finish(trainer->exchange, part.weight);
 }
 
-/* trainer_is_judged -- whether the accuracy is measured after so many steps: at the end, and not
- * shortly before it */
-static bool trainer_is_judged(const struct trainer *trainer, uint64_t step)
+/* trainer_crosses -- whether a step is the first at or behind a multiple of `every`, seen from the one before */
+static bool trainer_crosses(uint64_t before, uint64_t step, uint64_t every)
 {
-    if (step == trainer->steps)
-        return true;
-    return step % trainer->judgement == 0 && trainer->steps - step >= trainer->judgement / 2;
+    return every > 0 && step > before && step / every != before / every;
 }
 
-/* trainer_record -- a point of the history after so many steps, and the progress line; rank 0 only
- */
-static int trainer_record(struct trainer *trainer, uint64_t step)
+/* trainer_is_judged -- whether the accuracy is measured after so many steps: not shortly before the end, where
+ * it is measured anyway */
+static bool trainer_is_judged(const struct trainer *trainer, uint64_t step)
 {
-    double images = (double)(trainer->shape.batch * trainer->shape.parts);
-    if (step > trainer->begun_step && (step % trainer->point == 0 || step == trainer->steps)) {
-        struct history_point point = {.step = step, .accuracy = -1.0};
-        if (trainer_is_judged(trainer, step)) {
-            struct evaluation_result judged;
-            if (evaluation_run(trainer->network, &trainer->data->test, trainer->data->test.count,
-                               &trainer->traffic, &judged) < 0)
-                return -1;
-            trainer->accuracy = point.accuracy = judged.accuracy;
-            trainer->result->test_accuracy = judged.accuracy;
-            trainer->result->test_loss = judged.loss;
-        }
-        if (trainer->judged > 0)
-            trainer->shown_loss = trainer->loss / (double)trainer->judged;
-        trainer->loss = 0.0;
-        trainer->judged = 0;
-        point.loss = trainer->shown_loss;
-        point.seconds = trainer_now() - trainer->begun;
-        if (history_add(&trainer->result->history, &point) < 0)
-            return fault_set(trainer->exchange->fault, FAULT_PERMANENT, "no memory for the history");
-    }
-    double shown = trainer->judged > 0 ? trainer->loss / (double)trainer->judged : trainer->shown_loss;
-    progress_show(&trainer->progress, step, shown, trainer->accuracy, images, trainer_now());
+    return trainer_crosses(trainer->measured, step, trainer->judgement) && step < trainer->recipe->steps &&
+           trainer->recipe->steps - step >= trainer->judgement / 2;
+}
+
+/* trainer_judge -- measure the accuracy, as the last that is known */
+static int trainer_judge(struct trainer *trainer, const struct network_traffic *traffic)
+{
+    struct evaluation_result judged;
+    if (evaluation_run(trainer->network, &trainer->data->test, trainer->data->test.count, traffic, &judged) <
+        0)
+        return -1;
+    trainer->accuracy = judged.accuracy;
+    trainer->result->test_accuracy = judged.accuracy;
+    trainer->result->test_loss = judged.loss;
     return 0;
 }
 
-/* trainer_steps -- all steps, up to a begin that gives the step after the last; begin's parameters
- * are the final ones */
+/* trainer_mark -- a point of the history; accuracy < 0 = it was not measured here */
+static int trainer_mark(struct trainer *trainer, uint64_t step, double accuracy)
+{
+    if (trainer->judged > 0)
+        trainer->shown_loss = trainer->loss / (double)trainer->judged;
+    trainer->loss = 0.0;
+    trainer->judged = 0;
+    trainer->recorded = step;
+    struct history_point point = {.step = step,
+                                  .seconds = trainer_now() - trainer->begun,
+                                  .loss = trainer->shown_loss,
+                                  .accuracy = accuracy};
+    if (history_add(&trainer->result->history, &point) < 0)
+        return fault_set(trainer->exchange->fault, FAULT_PERMANENT, "no memory for the history");
+    return 0;
+}
+
+/* trainer_show -- the progress line */
+static void trainer_show(struct trainer *trainer, uint64_t step)
+{
+    double shown = trainer->judged > 0 ? trainer->loss / (double)trainer->judged : trainer->shown_loss;
+    progress_show(&trainer->progress, step, shown, trainer->accuracy, trainer_images(trainer), trainer_now());
+}
+
+/* trainer_record -- what is to be noted at the begin of a step; rank 0 only */
+static int trainer_record(struct trainer *trainer, uint64_t step)
+{
+    if (trainer_crosses(trainer->recorded, step, trainer->point)) {
+        double accuracy = -1.0;
+        if (trainer_is_judged(trainer, step)) {
+            if (trainer_judge(trainer, &trainer->traffic) < 0)
+                return -1;
+            accuracy = trainer->accuracy;
+            trainer->measured = step;
+        }
+        if (trainer_mark(trainer, step, accuracy) < 0)
+            return -1;
+    }
+    trainer_show(trainer, step);
+    return 0;
+}
+
+/* trainer_start -- at the first begin */
+static void trainer_start(struct trainer *trainer, uint64_t step)
+{
+    bool shown = trainer->exchange->rank == 0;
+    trainer->begun = trainer_now();
+    trainer->begun_step = trainer->recorded = trainer->measured = step;
+    progress_start(&trainer->progress, shown ? trainer->settings->progress : PROGRESS_NONE, step,
+                   trainer->recipe->steps, trainer->begun);
+}
+
+/* trainer_begin -- the next contribution: of which step, and which of that step */
+static int trainer_begin(struct trainer *trainer)
+{
+    struct exchange_step begun;
+    bool first = trainer->step == UINT64_MAX;
+    if (trainer->exchange->operations->begin(trainer->exchange, &begun) < 0)
+        return -1;
+    trainer->contribution = begun.step == trainer->step ? trainer->contribution + 1 : 0;
+    trainer->step = begun.step;
+    if (begun.staleness > trainer->result->staleness_max)
+        trainer->result->staleness_max = begun.staleness;
+    if (first)
+        trainer_start(trainer, begun.step);
+    return 0;
+}
+
+/* trainer_steps -- all steps, up to a begin that gives the step after the last, or a later one */
 static int trainer_steps(struct trainer *trainer)
 {
-    struct exchange *exchange = trainer->exchange;
-    uint64_t step;
-    for (bool first = true;; first = false) {
-        if (exchange->operations->begin(exchange, &step) < 0)
+    const struct exchange *exchange = trainer->exchange;
+    for (;;) {
+        if (trainer_begin(trainer) < 0)
             return -1;
-        trainer->step = step;
-        if (first) {
-            trainer->begun = trainer_now();
-            trainer->begun_step = step;
-            progress_start(&trainer->progress,
-                           exchange->rank == 0 ? trainer->settings->progress : PROGRESS_NONE, step,
-                           trainer->steps, trainer->begun);
-        }
-        if (exchange->rank == 0 && trainer_record(trainer, step) < 0)
-            return -1;
-        if (step >= trainer->steps)
+        if (trainer->step >= trainer->recipe->steps)
             return 0;
+        if (trainer->contribution == 0) {
+            if (exchange->rank == 0 && trainer_record(trainer, trainer->step) < 0)
+                return -1;
+            straggle_sleep(&trainer->settings->straggle, trainer->recipe->seed, exchange->rank,
+                           trainer->step);
+        }
         if (interrupt_signal() != 0)
             return -1; /* trainer_run says why */
-        for (unsigned i = 0; i < exchange->count; i++)
-            if (trainer_part(trainer, step, exchange->first + i) < 0)
-                return -1;
+        if (trainer_part(trainer, trainer->step, share_part(&exchange->share, trainer->contribution)) < 0)
+            return -1;
     }
 }
 
-/* trainer_conclude -- what is said of the final parameters; rank 0 only */
-static int trainer_conclude(struct trainer *trainer, double seconds)
+/* trainer_final -- where the final parameters are: as a rule what the last begin gives. Where others were still
+ * contributing to later steps, a copy is made, now that they are done. */
+static int trainer_final(struct trainer *trainer, struct network_traffic *traffic, uint64_t *step)
+{
+    const struct exchange *exchange = trainer->exchange;
+    bool alone = recipe_is_alone(trainer->recipe);
+    *traffic = trainer->traffic;
+    *step = trainer->step;
+    if ((alone || trainer->recipe->average_decay > 0.0) && !values_take(&trainer->final))
+        return fault_set(exchange->fault, FAULT_PERMANENT, "no memory for the final parameters");
+    if (!alone)
+        return 0;
+    *traffic = values_traffic(&trainer->final);
+    return exchange->operations->copy(trainer->exchange, EXCHANGE_PARAMETERS, &trainer->final, step);
+}
+
+/* trainer_average -- how good the averages are */
+static int trainer_average(struct trainer *trainer)
+{
+    struct evaluation_result judged;
+    struct network_traffic traffic = values_traffic(&trainer->final);
+    uint64_t step;
+    trainer->result->test_accuracy_average = -1.0;
+    if (trainer->recipe->average_decay <= 0.0)
+        return 0;
+    if (trainer->exchange->operations->copy(trainer->exchange, EXCHANGE_AVERAGES, &trainer->final, &step) <
+            0 ||
+        evaluation_run(trainer->network, &trainer->data->test, trainer->data->test.count, &traffic, &judged) <
+            0)
+        return -1;
+    trainer->result->test_accuracy_average = judged.accuracy;
+    return 0;
+}
+
+/* trainer_counts -- what became of all contributions */
+static int trainer_counts(struct trainer *trainer)
+{
+    struct exchange *exchange = trainer->exchange;
+    if (exchange->operations->counts == NULL)
+        return 0;
+    struct exchange_counts *counts = calloc(exchange->workers, sizeof *counts);
+    trainer->result->counts = counts;
+    if (counts == NULL)
+        return fault_set(exchange->fault, FAULT_PERMANENT, "no memory for the counts");
+    for (unsigned w = 0; w < exchange->workers; w++)
+        if (exchange->operations->counts(exchange, w, &counts[w]) < 0)
+            return -1;
+    return 0;
+}
+
+/* trainer_sum -- loss on training images, and the digest, of the final parameters */
+static int trainer_sum(struct trainer *trainer, const struct network_traffic *traffic)
 {
     struct result *result = trainer->result;
-    const struct exchange *exchange = trainer->exchange;
     const float *values[NETWORK_VARIABLES];
     struct evaluation_result loss;
     size_t count = trainer->data->train.count < TRAINER_LOSS_IMAGES ? trainer->data->train.count
                                                                     : (size_t)TRAINER_LOSS_IMAGES;
-    if (evaluation_run(trainer->network, &trainer->data->train, count, &trainer->traffic, &loss) < 0)
+    if (evaluation_run(trainer->network, &trainer->data->train, count, traffic, &loss) < 0)
         return -1;
     for (unsigned v = 0; v < NETWORK_VARIABLES; v++)
-        if (trainer->traffic.parameter(trainer->traffic.context, v, &values[v]) < 0)
+        if (traffic->parameter(traffic->context, v, &values[v]) < 0)
             return -1;
-    digest_of(values, result->params_sha256);
-    double images = (double)(trainer->steps - trainer->begun_step) * (double)trainer->data->train.count /
-                    (double)batch_steps(&trainer->shape);
-    result->transport = exchange->transport;
-    result->workers = exchange->workers;
-    result->ps = exchange->ps;
-    result->parts = exchange->parts;
-    result->images = trainer->data->train.count;
-    result->global_step = trainer->steps;
+    digest_of(values, trainer->recipe->dtype, result->params_sha256);
     result->final_loss = loss.loss;
-    result->seconds = seconds;
-    result->images_per_second = seconds > 0.0 ? images / seconds : 0.0;
     return 0;
 }
 
+/* trainer_describe -- what was run, and how fast */
+static void trainer_describe(struct trainer *trainer, uint64_t step, double seconds)
+{
+    struct result *result = trainer->result;
+    const struct exchange *exchange = trainer->exchange;
+    double images = (double)(step - trainer->begun_step) * trainer_images(trainer);
+    result->transport = exchange->transport;
+    result->workers = exchange->workers;
+    result->ps = exchange->ps;
+    result->parts = exchange->share.parts;
+    result->replicas = trainer->settings->single ? exchange->share.parts
+                                                 : recipe_replicas(trainer->recipe, exchange->workers);
+    result->images = trainer->data->train.count;
+    result->global_step = step;
+    result->seconds = seconds;
+    result->images_per_second = seconds > 0.0 ? images / seconds : 0.0;
+}
+
+/* trainer_conclude -- what is said of the final parameters; rank 0 only */
+static int trainer_conclude(struct trainer *trainer)
+{
+    struct network_traffic traffic;
+    uint64_t step;
+    if (trainer_final(trainer, &traffic, &step) < 0 || trainer_judge(trainer, &traffic) < 0)
+        return -1;
+    if (step > trainer->begun_step && trainer_mark(trainer, step, trainer->accuracy) < 0)
+        return -1;
+    trainer_show(trainer, step);
+    trainer_describe(trainer, step, trainer_now() - trainer->begun);
+    if (trainer_sum(trainer, &traffic) < 0 || trainer_average(trainer) < 0)
+        return -1;
+    return trainer_counts(trainer);
+}
+
 /* trainer_run -- train to the end */
-int trainer_run(const struct settings *settings, const struct dataset *data, struct exchange *exchange,
-                struct result *result)
+int trainer_run(const struct settings *settings, const struct recipe *recipe, const struct dataset *data,
+                struct exchange *exchange, struct result *result)
 {
     struct trainer trainer = {
         .settings = settings,
+        .recipe = recipe,
         .data = data,
         .exchange = exchange,
         .result = result,
@@ -251,15 +396,17 @@ int trainer_run(const struct settings *settings, const struct dataset *data, str
     int rc = trainer_open(&trainer);
     if (rc == 0)
         rc = trainer_steps(&trainer);
-    progress_end(&trainer.progress);
+    if (rc == 0)
+        rc = exchange->operations->settle(exchange);
     if (rc == 0 && exchange->rank == 0)
-        rc = trainer_conclude(&trainer, trainer_now() - trainer.begun);
+        rc = trainer_conclude(&trainer);
+    progress_end(&trainer.progress);
     if (rc == 0)
         rc = exchange->operations->leave(exchange);
     if (rc < 0 && interrupt_signal() != 0)
         fault_set(exchange->fault, 128 + interrupt_signal(),
-                  "ended by signal %d in step %" PRIu64 " of %" PRIu64, interrupt_signal(), trainer.step,
-                  trainer.steps);
+                  "ended by signal %d in step %" PRIu64 " of %" PRIu64, interrupt_signal(),
+                  trainer.step == UINT64_MAX ? 0 : trainer.step, recipe->steps);
     trainer_close(&trainer);
     return rc;
 }

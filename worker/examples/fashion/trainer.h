@@ -8,14 +8,14 @@
 #include "worker/examples/fashion/result.h"
 #include "worker/examples/fashion/settings.h"
 
-/* trainer_recipe -- what the settings ask for, with so many parts per step; checks that there are
- * images enough */
-int trainer_recipe(const struct settings *settings, const struct dataset *data, unsigned parts,
-                   struct exchange_recipe *recipe, struct fault *fault);
+/* trainer_recipe -- what the settings ask for, with so many workers, or parts of --single; checks that it fits
+ * them, and that there are images enough */
+int trainer_recipe(const struct settings *settings, const struct dataset *data, unsigned workers,
+                   struct recipe *recipe, struct fault *fault);
 
 /* trainer_run -- train to the end. Rank 0 judges, reports and fills in the result; others leave it
  * as it is. */
-int trainer_run(const struct settings *settings, const struct dataset *data, struct exchange *exchange,
-                struct result *result);
+int trainer_run(const struct settings *settings, const struct recipe *recipe, const struct dataset *data,
+                struct exchange *exchange, struct result *result);
 
 #endif

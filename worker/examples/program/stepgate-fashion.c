@@ -3,27 +3,97 @@
  * alone. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "worker/examples/fashion/exchange_own.h"
 #include "worker/examples/fashion/exchange_stepgate.h"
 #include "worker/examples/fashion/interrupt.h"
 #include "worker/examples/fashion/picture.h"
 #include "worker/examples/fashion/reference.h"
 #include "worker/examples/fashion/trainer.h"
 
-/* fashion_report -- the last words of rank 0 */
-static int fashion_report(const struct settings *settings, const struct result *result, struct fault *fault)
+/* fashion_counts -- one of the three counts of all workers */
+static void fashion_counts(const char *name, const struct result *result, size_t offset)
 {
-    if (settings->json != NULL && result_write(settings->json, result, settings, fault) < 0)
+    printf("%s", name);
+    for (unsigned w = 0; w < result->workers; w++)
+        printf(" %" PRIu64, *(const uint64_t *)(const void *)((const char *)&result->counts[w] + offset));
+}
+
+/* fashion_contributions -- a line of what became of them; where all of them counted there is nothing to say */
+static void fashion_contributions(const struct result *result, const struct recipe *recipe)
+{
+    uint64_t lost = 0;
+    if (result->counts == NULL)
+        return;
+    for (unsigned w = 0; w < result->workers; w++)
+        lost += result->counts[w].stale + result->counts[w].non_finite;
+    if (lost == 0 && recipe->update == RECIPE_STRICT)
+        return;
+    fashion_counts("contributions of each worker: accepted", result,
+                   offsetof(struct exchange_counts, accepted));
+    fashion_counts(", stale", result, offsetof(struct exchange_counts, stale));
+    fashion_counts(", not finite", result, offsetof(struct exchange_counts, non_finite));
+    if (recipe_is_alone(recipe))
+        printf(", staleness of worker 0 at most %" PRIu64, result->staleness_max);
+    printf("\n");
+}
+
+/* fashion_report -- the last words of rank 0 */
+static int fashion_report(const struct settings *settings, const struct recipe *recipe,
+                          const struct result *result, struct fault *fault)
+{
+    char average[40] = "";
+    if (settings->json != NULL && result_write(settings->json, result, settings, recipe, fault) < 0)
         return -1;
-    printf(
-        "test accuracy %.4f, test loss %.4f, training loss %.4f, %.1f s, %.0f images/s, params_sha256 %s\n",
-        result->test_accuracy, result->test_loss, result->final_loss, result->seconds,
-        result->images_per_second, result->params_sha256);
+    fashion_contributions(result, recipe);
+    if (result->test_accuracy_average >= 0.0)
+        snprintf(average, sizeof average, " (average %.4f)", result->test_accuracy_average);
+    printf("test accuracy %.4f%s, test loss %.4f, training loss %.4f, %.1f s, %.0f images/s, params_sha256 "
+           "%s\n",
+           result->test_accuracy, average, result->test_loss, result->final_loss, result->seconds,
+           result->images_per_second, result->params_sha256);
     return 0;
+}
+
+/* fashion_announce -- the first words of rank 0 */
+static void fashion_announce(const struct recipe *recipe, const struct dataset *data,
+                             const struct exchange *exchange)
+{
+    char update[80] = "";
+    unsigned workers = exchange->workers, replicas = recipe_replicas(recipe, workers);
+    if (recipe_is_alone(recipe))
+        snprintf(update, sizeof update, ", each gradient alone (%s)", recipe_update_name(recipe->update));
+    else if (recipe->update == RECIPE_TF || replicas < workers)
+        snprintf(update, sizeof update, ", %u gradients a step (%s)", replicas,
+                 recipe_update_name(recipe->update));
+    printf(
+        "training on %zu images, transport %s, %u worker%s, %u ps, one BLAS thread each, optimizer %s%s%s\n",
+        data->train.count, exchange->transport, workers, workers == 1 ? "" : "s", exchange->ps,
+        recipe_optimizer_name(recipe->optimizer), recipe->formula == RECIPE_FORMULA_TORCH ? " of torch" : "",
+        update);
+    fflush(stdout);
+}
+
+/* fashion_exchange -- the one that the settings ask for; NULL with the fault set. link is NULL when alone. */
+static struct exchange *fashion_exchange(const struct settings *settings, const struct recipe *recipe,
+                                         struct exchange_link *link, struct fault *fault)
+{
+    unsigned parts = (unsigned)settings->parts;
+    if (link == NULL)
+        return reference_new(recipe, share_of(recipe_replicas(recipe, parts), parts, 0).parts, fault);
+    struct exchange *exchange = exchange_stepgate_new(link, recipe, fault);
+    if (exchange == NULL || recipe->optimizer != RECIPE_NONE)
+        return exchange;
+    struct exchange *own = exchange_own_new(exchange, &recipe->schedule);
+    if (own == NULL)
+        exchange->operations->close(exchange);
+    return own;
 }
 
 /* fashion_train -- read the data, open the exchange the settings ask for, train, report. link is
@@ -31,7 +101,7 @@ static int fashion_report(const struct settings *settings, const struct result *
 static int fashion_train(const struct settings *settings, struct exchange_link *link, struct fault *fault)
 {
     struct dataset data = {0};
-    struct exchange_recipe recipe;
+    struct recipe recipe;
     struct exchange *exchange = NULL;
     struct result result = {0};
     bool joining = true;
@@ -43,28 +113,23 @@ static int fashion_train(const struct settings *settings, struct exchange_link *
         data.test.count = (size_t)settings->test_images;
     if (link != NULL && exchange_link_join(link, fault) < 0)
         goto clear_data;
-    unsigned parts = link != NULL ? exchange_link_workers(link) : (unsigned)settings->parts;
-    if (trainer_recipe(settings, &data, parts, &recipe, fault) < 0)
+    unsigned workers = link != NULL ? exchange_link_workers(link) : (unsigned)settings->parts;
+    if (trainer_recipe(settings, &data, workers, &recipe, fault) < 0)
         goto clear_data;
-    exchange =
-        link != NULL ? exchange_stepgate_new(link, &recipe, fault) : reference_new(&recipe, parts, fault);
+    exchange = fashion_exchange(settings, &recipe, link, fault);
     if (exchange == NULL)
         goto clear_data;
     if (exchange->rank == 0 && settings->json != NULL && result_try(settings->json, fault) < 0)
         goto close_exchange;
-    if (exchange->rank == 0) {
-        printf("training on %zu images, transport %s, %u worker%s, %u ps, one BLAS thread each\n",
-               data.train.count, exchange->transport, exchange->workers, exchange->workers == 1 ? "" : "s",
-               exchange->ps);
-        fflush(stdout);
-    }
+    if (exchange->rank == 0)
+        fashion_announce(&recipe, &data, exchange);
     joining = false;
-    rc = trainer_run(settings, &data, exchange, &result);
+    rc = trainer_run(settings, &recipe, &data, exchange, &result);
     if (rc == 0 && exchange->rank == 0)
-        rc = fashion_report(settings, &result, fault);
+        rc = fashion_report(settings, &recipe, &result, fault);
 close_exchange:
     exchange->operations->close(exchange);
-    history_clear(&result.history);
+    result_clear(&result);
 clear_data:
     if (joining && interrupt_signal() != 0)
         fault_set(fault, 128 + interrupt_signal(), "ended by signal %d while joining", interrupt_signal());

@@ -11,166 +11,270 @@
 
 #include "worker/examples/fashion/reference.h"
 
-/* assert_bits -- equal as bits, not only as numbers */
-static void assert_bits(float a, float b)
+/* A part's gradient is the same number everywhere; what is looked at is the last bias, which starts at zero. */
+enum { LAST = NETWORK_VARIABLES - 1, PARTS_MAX = 8 };
+
+static uint64_t elements(void)
 {
-    uint32_t x, y;
-    memcpy(&x, &a, sizeof x);
-    memcpy(&y, &b, sizeof y);
-    assert_int_equal(x, y);
+    uint64_t all = 0;
+    for (unsigned v = 0; v < NETWORK_VARIABLES; v++)
+        all += network_variables()[v].elements;
+    return all;
 }
 
-static void the_mean_is_summed_in_rank_order(void **state)
+static struct recipe sgd(void)
 {
-    (void)state;
-    /* 2^24 + 1 is no f32: added one by one the ones vanish, added first they don't. */
-    const float big = 16777216.0F;
-    const float g0[] = {big, 1.0F}, g1[] = {1.0F, 1.0F}, g2[] = {1.0F, big};
-    const float *gradients[] = {g0, g1, g2};
-    const uint32_t weights[] = {1, 1, 1};
-    float mean[2];
-    reference_mean(3, 2, gradients, weights, mean);
-    assert_bits(mean[0], 16777216.0F / 3.0F);
-    assert_bits(mean[1], 16777218.0F / 3.0F);
+    return (struct recipe){.optimizer = RECIPE_SGD,
+                           .schedule = {.shape = SCHEDULE_CONSTANT, .rate = 1.0},
+                           .initial_tokens = RECIPE_NO_TOKENS,
+                           .seed = 1};
 }
 
-static void the_mean_is_a_true_division(void **state)
+static struct exchange *open(const struct recipe *recipe, unsigned parts, struct fault *fault)
 {
-    (void)state;
-    /* 7 / 49 by the reciprocal is one bit off. */
-    const float g0[] = {7.0F};
-    const float zero[] = {0.0F};
-    const float *gradients[49] = {g0};
-    uint32_t weights[49];
-    float mean[1];
-    for (size_t i = 0; i < 49; i++) {
-        weights[i] = 1;
-        if (i > 0)
-            gradients[i] = zero;
-    }
-    reference_mean(49, 1, gradients, weights, mean);
-    volatile float divisor = 49.0F;
-    assert_bits(mean[0], 7.0F / divisor);
-}
-
-static void unequal_weights_weigh(void **state)
-{
-    (void)state;
-    const float g0[] = {1.5F}, g1[] = {-2.0F};
-    const float *gradients[] = {g0, g1};
-    const uint32_t weights[] = {27, 26};
-    float mean[1];
-    reference_mean(2, 1, gradients, weights, mean);
-    assert_bits(mean[0], (40.5F - 52.0F) / 53.0F);
-}
-
-static void products_are_rounded_before_they_are_added(void **state)
-{
-    (void)state;
-    /* 3 * (1 + 2^-23) = 3 + 3 * 2^-23 is rounded to 3 + 2^-21; contracted into the sum with -3 it
-     * would stay 3 * 2^-23. */
-    const float g0[] = {-3.0F}, g1[] = {1.0F + 0x1p-23F};
-    const float *gradients[] = {g0, g1};
-    const uint32_t weights[] = {1, 3};
-    float mean[1];
-    reference_mean(2, 1, gradients, weights, mean);
-    assert_bits(mean[0], 0x1p-21F / 4.0F);
-}
-
-static void sgd_takes_the_rate_times_the_gradient(void **state)
-{
-    (void)state;
-    float value[] = {1.0F, -1.0F};
-    const float gradient[] = {0.5F, 0.25F};
-    reference_sgd(2, 2.0F, gradient, value);
-    assert_bits(value[0], 0.0F);
-    assert_bits(value[1], -1.5F);
-}
-
-static void momentum_accumulates_as_tensorflow_does(void **state)
-{
-    (void)state;
-    float value[] = {1.0F};
-    float accum[] = {0.0F};
-    const float gradient[] = {1.0F};
-    reference_momentum(1, 0.5F, 0.5F, gradient, accum, value);
-    assert_bits(accum[0], 1.0F);
-    assert_bits(value[0], 0.5F);
-    reference_momentum(1, 0.25F, 0.5F, gradient, accum, value);
-    /* The rate multiplies the whole accumulator, so a new rate also counts for old gradients. */
-    assert_bits(accum[0], 1.5F);
-    assert_bits(value[0], 0.125F);
-}
-
-/* parts_step -- one step of a reference with as many parts, all gradients 1 in part 0, 2 in part 1,
- * ... */
-static float parts_step(unsigned parts, enum exchange_rule rule)
-{
-    struct fault fault = {0};
-    struct exchange_recipe recipe = {
-        .rule = rule, .momentum = 0.5, .schedule = {.rate = 0.5, .steps = 2}, .seed = 1};
-    struct exchange *exchange = reference_new(&recipe, parts, &fault);
-    const float *value;
-    uint64_t step;
+    *fault = (struct fault){0};
+    struct exchange *exchange = reference_new(recipe, parts, fault);
     assert_non_null(exchange);
-    for (uint64_t k = 0; k < 2; k++) {
-        assert_int_equal(exchange->operations->begin(exchange, &step), 0);
-        assert_int_equal(step, k);
-        for (unsigned r = 0; r < parts; r++) {
-            for (unsigned v = 0; v < NETWORK_VARIABLES; v++) {
-                float *gradient;
-                assert_int_equal(exchange->operations->gradient(exchange, v, &gradient), 0);
-                for (uint64_t i = 0; i < network_variables()[v].elements; i++)
-                    gradient[i] = (float)(r + 1);
-                assert_int_equal(exchange->operations->push(exchange, v), 0);
-            }
-            /* Nothing changes before the last part is there. */
-            assert_int_equal(exchange->operations->begin(exchange, &step), 0);
-            assert_int_equal(step, k);
-            assert_int_equal(exchange->operations->finish(exchange, 1), 0);
-        }
+    return exchange;
+}
+
+/* hand_in -- one part of a step; what finish says */
+static int hand_in(struct exchange *exchange, float number, uint32_t weight)
+{
+    for (unsigned v = 0; v < NETWORK_VARIABLES; v++) {
+        float *gradient;
+        assert_int_equal(exchange->operations->gradient(exchange, v, &gradient), 0);
+        for (uint64_t i = 0; i < network_variables()[v].elements; i++)
+            gradient[i] = number;
+        assert_int_equal(exchange->operations->push(exchange, v), 0);
     }
+    return exchange->operations->finish(exchange, weight);
+}
+
+static uint64_t step_of(struct exchange *exchange)
+{
+    struct exchange_step step;
     assert_int_equal(exchange->operations->begin(exchange, &step), 0);
-    assert_int_equal(step, 2);
-    /* A bias begins at zero. */
-    assert_int_equal(exchange->operations->parameter(exchange, NETWORK_VARIABLES - 1, &value), 0);
-    float got = value[0];
+    return step.step;
+}
+
+static float value_of(struct exchange *exchange)
+{
+    const float *value;
+    assert_int_equal(exchange->operations->parameter(exchange, LAST, &value), 0);
+    return value[0];
+}
+
+/* one_step -- the last bias after a step of these parts, all of weight 1 */
+static float one_step(const struct recipe *recipe, const float *numbers, unsigned parts)
+{
+    struct fault fault;
+    struct exchange *exchange = open(recipe, parts, &fault);
+    for (unsigned r = 0; r < parts; r++)
+        assert_int_equal(hand_in(exchange, numbers[r], 1), 0);
+    assert_int_equal(step_of(exchange), 1);
+    float value = value_of(exchange);
     exchange->operations->close(exchange);
-    return got;
+    return value;
 }
 
 static void a_step_is_applied_once_and_only_when_all_parts_are_there(void **state)
 {
     (void)state;
-    /* Mean 2 of 1, 2, 3; the rates are 0.5, then 0.25. */
-    assert_bits(parts_step(3, EXCHANGE_SGD), -1.0F - 0.5F);
-    /* The accumulator is 2, then 3. */
-    assert_bits(parts_step(3, EXCHANGE_MOMENTUM), -1.0F - 0.75F);
+    struct recipe recipe = sgd();
+    struct fault fault;
+    recipe.schedule = (struct schedule){.shape = SCHEDULE_LINEAR, .rate = 0.5, .steps = 2};
+    recipe.optimizer = RECIPE_MOMENTUM;
+    recipe.momentum = 0.5;
+    struct exchange *exchange = open(&recipe, 3, &fault);
+    for (uint64_t k = 0; k < 2; k++) {
+        float before = value_of(exchange);
+        for (unsigned r = 0; r < 3; r++) {
+            /* Nothing changes before the last part is there. */
+            assert_int_equal(step_of(exchange), k);
+            assert_true(value_of(exchange) == before);
+            assert_int_equal(hand_in(exchange, (float)(r + 1), 1), 0);
+        }
+    }
+    assert_int_equal(step_of(exchange), 2);
+    /* Mean 2 of 1, 2, 3; the accumulator is 2, then 3; the rates are 0.5, then 0.25. */
+    assert_true(value_of(exchange) == -1.0F - 0.75F);
+    exchange->operations->close(exchange);
 }
 
-static void the_rate_falls_in_a_straight_line(void **state)
+static void weights_weigh(void **state)
 {
     (void)state;
-    struct schedule falling = {.rate = 0.1, .steps = 10};
-    struct schedule constant = {.rate = 0.1};
-    assert_bits(schedule_rate(&falling, 0), 0.1F);
-    assert_bits(schedule_rate(&falling, 5), 0.05F);
-    assert_bits(schedule_rate(&falling, 10), 0.0F);
-    assert_bits(schedule_rate(&falling, 11), 0.0F);
-    assert_bits(schedule_rate(&constant, 1000), 0.1F);
+    struct recipe recipe = sgd();
+    struct fault fault;
+    struct exchange *exchange = open(&recipe, 2, &fault);
+    assert_int_equal(hand_in(exchange, 1.0F, 3), 0);
+    assert_int_equal(hand_in(exchange, 5.0F, 1), 0);
+    assert_true(value_of(exchange) == -2.0F);
+    exchange->operations->close(exchange);
+}
+
+static void a_mean_too_long_is_scaled(void **state)
+{
+    (void)state;
+    const float numbers[] = {1.0F, 3.0F};
+    struct recipe recipe = sgd();
+    double norm = 2.0 * sqrt((double)elements());
+    recipe.clip_global_norm = norm / 4.0;
+    assert_true(fabs((double)one_step(&recipe, numbers, 2) + 0.5) < 1e-6);
+    recipe.clip_global_norm = norm * 1.01;
+    assert_true(one_step(&recipe, numbers, 2) == -2.0F);
+}
+
+static void a_part_too_long_is_scaled_before_the_mean(void **state)
+{
+    (void)state;
+    const float numbers[] = {1.0F, 3.0F};
+    struct recipe recipe = sgd();
+    recipe.clip_norm = sqrt((double)elements());
+    assert_true(fabs((double)one_step(&recipe, numbers, 2) + 1.0) < 1e-6);
+}
+
+static void elements_are_clipped_after_the_mean(void **state)
+{
+    (void)state;
+    const float up[] = {-2.0F, 3.0F}, down[] = {2.0F, -3.0F};
+    struct recipe recipe = sgd();
+    recipe.clip_value = 0.25;
+    assert_true(one_step(&recipe, up, 2) == -0.25F);
+    assert_true(one_step(&recipe, down, 2) == 0.25F);
+}
+
+static void l2_decay_pulls_towards_zero(void **state)
+{
+    (void)state;
+    struct recipe recipe = sgd();
+    struct fault fault;
+    recipe.l2_decay = 0.5;
+    struct exchange *exchange = open(&recipe, 1, &fault);
+    assert_int_equal(hand_in(exchange, 1.0F, 1), 0);
+    assert_true(value_of(exchange) == -1.0F);
+    assert_int_equal(hand_in(exchange, 1.0F, 1), 0);
+    assert_true(value_of(exchange) == -1.5F);
+    exchange->operations->close(exchange);
+}
+
+static void small_types_are_updated_in_f32(void **state)
+{
+    (void)state;
+    struct recipe recipe = sgd();
+    struct fault fault;
+    recipe.dtype = DTYPE_BF16;
+    recipe.schedule.rate = 0x1p-10;
+    struct exchange *exchange = open(&recipe, 1, &fault);
+    assert_int_equal(hand_in(exchange, -1024.0F, 1), 0);
+    assert_true(value_of(exchange) == 1.0F);
+    /* Each of these is less than half of bf16's last place at 1, which is 2^-7; together they are more. */
+    assert_int_equal(hand_in(exchange, -2.0F, 1), 0);
+    assert_true(value_of(exchange) == 1.0F);
+    assert_int_equal(hand_in(exchange, -2.0F, 1), 0);
+    assert_true(value_of(exchange) == 1.0F);
+    assert_int_equal(hand_in(exchange, -2.0F, 1), 0);
+    assert_true(value_of(exchange) == 1.0F + 0x1p-7F);
+    exchange->operations->close(exchange);
+}
+
+static void gradients_are_rounded_as_if_they_were_sent(void **state)
+{
+    (void)state;
+    const float numbers[] = {1.0F + 0x1p-11F, 1.0F + 0x1p-11F}; /* to even: 1 */
+    struct recipe recipe = sgd();
+    recipe.dtype = DTYPE_F16;
+    assert_true(one_step(&recipe, numbers, 2) == -1.0F);
+}
+
+static void averages_start_at_the_initial_values_and_follow(void **state)
+{
+    (void)state;
+    struct recipe recipe = sgd();
+    struct fault fault;
+    struct values average = {0};
+    uint64_t step;
+    recipe.average_decay = 0.9999;
+    assert_true(values_take(&average));
+    struct exchange *exchange = open(&recipe, 1, &fault);
+    assert_int_equal(exchange->operations->copy(exchange, EXCHANGE_AVERAGES, &average, &step), 0);
+    assert_true(average.of[LAST][0] == 0.0F && average.of[0][0] != 0.0F);
+    assert_int_equal(hand_in(exchange, -1.0F, 1), 0);
+    assert_int_equal(exchange->operations->copy(exchange, EXCHANGE_AVERAGES, &average, &step), 0);
+    assert_int_equal(step, 1);
+    assert_true(fabs((double)average.of[LAST][0] - 9.0 / 11.0) < 1e-6);
+    exchange->operations->close(exchange);
+    values_clear(&average);
+}
+
+/* policy -- the last bias after a step of 1, NaN and 3 */
+static float policy(enum recipe_non_finite what, struct exchange_counts *counts, int *said)
+{
+    struct recipe recipe = sgd();
+    struct fault fault;
+    recipe.non_finite = what;
+    struct exchange *exchange = open(&recipe, 3, &fault);
+    assert_int_equal(hand_in(exchange, 1.0F, 1), 0);
+    assert_int_equal(hand_in(exchange, NAN, 1), 0);
+    *said = hand_in(exchange, 3.0F, 1);
+    assert_int_equal(*said < 0, fault.status != 0);
+    assert_int_equal(exchange->operations->counts(exchange, 0, counts), 0);
+    float value = value_of(exchange);
+    exchange->operations->close(exchange);
+    return value;
+}
+
+static void each_policy_does_what_it_says_of_a_nan(void **state)
+{
+    (void)state;
+    struct exchange_counts counts;
+    int said;
+    assert_true(isnan(policy(RECIPE_PROPAGATE, &counts, &said)));
+    assert_true(said == 0 && counts.accepted == 3 && counts.non_finite == 0);
+    assert_true(policy(RECIPE_DROP, &counts, &said) == -2.0F);
+    assert_true(said == 0 && counts.accepted == 2 && counts.non_finite == 1);
+    assert_true(policy(RECIPE_SKIP, &counts, &said) == 0.0F);
+    assert_true(said == 0 && counts.accepted == 0 && counts.non_finite == 1);
+    policy(RECIPE_FAIL, &counts, &said);
+    assert_int_equal(said, -1);
+}
+
+static void a_skipped_step_is_no_update_of_adam(void **state)
+{
+    (void)state;
+    struct recipe recipe = sgd();
+    struct fault fault;
+    recipe.optimizer = RECIPE_ADAM;
+    recipe.non_finite = RECIPE_SKIP;
+    recipe.schedule.rate = 0.5;
+    recipe.beta1 = 0.9;
+    recipe.beta2 = 0.999;
+    recipe.epsilon = 1e-8;
+    struct exchange *exchange = open(&recipe, 1, &fault);
+    assert_int_equal(hand_in(exchange, INFINITY, 1), 0);
+    assert_int_equal(step_of(exchange), 1);
+    assert_true(value_of(exchange) == 0.0F);
+    assert_int_equal(hand_in(exchange, 7.0F, 1), 0);
+    /* The first step of Adam is as long as the rate. */
+    assert_true(fabs((double)value_of(exchange) + 0.5) < 1e-4);
+    exchange->operations->close(exchange);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_mean_is_summed_in_rank_order),
-        cmocka_unit_test(the_mean_is_a_true_division),
-        cmocka_unit_test(unequal_weights_weigh),
-        cmocka_unit_test(products_are_rounded_before_they_are_added),
-        cmocka_unit_test(sgd_takes_the_rate_times_the_gradient),
-        cmocka_unit_test(momentum_accumulates_as_tensorflow_does),
         cmocka_unit_test(a_step_is_applied_once_and_only_when_all_parts_are_there),
-        cmocka_unit_test(the_rate_falls_in_a_straight_line),
+        cmocka_unit_test(weights_weigh),
+        cmocka_unit_test(a_mean_too_long_is_scaled),
+        cmocka_unit_test(a_part_too_long_is_scaled_before_the_mean),
+        cmocka_unit_test(elements_are_clipped_after_the_mean),
+        cmocka_unit_test(l2_decay_pulls_towards_zero),
+        cmocka_unit_test(small_types_are_updated_in_f32),
+        cmocka_unit_test(gradients_are_rounded_as_if_they_were_sent),
+        cmocka_unit_test(averages_start_at_the_initial_values_and_follow),
+        cmocka_unit_test(each_policy_does_what_it_says_of_a_nan),
+        cmocka_unit_test(a_skipped_step_is_no_update_of_adam),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,14 +57,20 @@ static int teardown(void **state)
 
 static struct settings usual(void)
 {
-    return (struct settings){.epochs = 2,
-                             .batch = 8,
-                             .rate = 0.05,
-                             .rule = EXCHANGE_MOMENTUM,
-                             .momentum = 0.9,
-                             .seed = 1,
-                             .single = true,
-                             .progress = PROGRESS_NONE};
+    return (struct settings){
+        .epochs = 2,
+        .batch = 8,
+        .recipe =
+            {
+                .optimizer = RECIPE_MOMENTUM,
+                .initial_tokens = RECIPE_NO_TOKENS,
+                .schedule = {.shape = SCHEDULE_LINEAR, .rate = 0.05},
+                .momentum = 0.9,
+                .seed = 1,
+            },
+        .single = true,
+        .progress = PROGRESS_NONE,
+    };
 }
 
 /* train -- a run of so many parts */
@@ -72,14 +78,17 @@ static void train(const struct dataset *data, const struct settings *settings, u
                   struct result *result)
 {
     struct fault fault = {0};
-    struct exchange_recipe recipe;
+    struct recipe recipe;
     *result = (struct result){0};
     assert_int_equal(trainer_recipe(settings, data, parts, &recipe, &fault), 0);
-    struct exchange *exchange = reference_new(&recipe, parts, &fault);
+    unsigned all = share_of(recipe_replicas(&recipe, parts), parts, 0).parts;
+    struct exchange *exchange = reference_new(&recipe, all, &fault);
     assert_non_null(exchange);
-    assert_int_equal(trainer_run(settings, data, exchange, result), 0);
+    assert_int_equal(trainer_run(settings, &recipe, data, exchange, result), 0);
     exchange->operations->close(exchange);
     history_clear(&result->history);
+    free(result->counts);
+    result->counts = NULL;
 }
 
 static void the_same_run_twice_gives_the_same_parameters(void **state)
@@ -109,21 +118,21 @@ static void assert_other(const struct dataset *data, const struct settings *chan
 static void another_seed_gives_others(void **state)
 {
     struct settings settings = usual();
-    settings.seed = 2;
+    settings.recipe.seed = 2;
     assert_other(*state, &settings, 4);
 }
 
 static void another_optimizer_gives_others(void **state)
 {
     struct settings settings = usual();
-    settings.rule = EXCHANGE_SGD;
+    settings.recipe.optimizer = RECIPE_SGD;
     assert_other(*state, &settings, 4);
 }
 
 static void a_constant_rate_gives_others(void **state)
 {
     struct settings settings = usual();
-    settings.constant = true;
+    settings.recipe.schedule.shape = SCHEDULE_CONSTANT;
     assert_other(*state, &settings, 4);
 }
 
@@ -134,12 +143,86 @@ static void unequal_parts_give_others(void **state)
     assert_other(*state, &settings, 4);
 }
 
+static void more_replicas_are_more_parts(void **state)
+{
+    struct settings settings = usual();
+    struct result a, b;
+    train(*state, &settings, 4, &a);
+    settings.recipe.replicas = 4;
+    train(*state, &settings, 2, &b);
+    assert_string_equal(a.params_sha256, b.params_sha256);
+    settings.recipe.replicas = 5;
+    train(*state, &settings, 2, &b);
+    assert_string_not_equal(a.params_sha256, b.params_sha256);
+}
+
+static void averages_change_nothing_but_themselves(void **state)
+{
+    struct settings settings = usual();
+    struct result a, b;
+    train(*state, &settings, 2, &a);
+    settings.recipe.average_decay = 0.9999;
+    train(*state, &settings, 2, &b);
+    assert_string_equal(a.params_sha256, b.params_sha256);
+    assert_true(a.test_accuracy_average < 0.0);
+    assert_in_range((uint64_t)(100.0 * b.test_accuracy_average), 0, 100);
+}
+
+static void the_history_ends_with_the_last_judgement(void **state)
+{
+    struct settings settings = usual();
+    struct fault fault = {0};
+    struct recipe recipe;
+    struct result result = {0};
+    assert_int_equal(trainer_recipe(&settings, *state, 2, &recipe, &fault), 0);
+    struct exchange *exchange = reference_new(&recipe, 2, &fault);
+    assert_non_null(exchange);
+    assert_int_equal(trainer_run(&settings, &recipe, *state, exchange, &result), 0);
+    /* 150 images are 9 batches of 16 and one of 6, twice: a point for each. */
+    assert_int_equal(result.history.count, 20);
+    for (size_t i = 0; i < result.history.count; i++)
+        assert_int_equal(result.history.points[i].step, i + 1);
+    assert_true(result.history.points[19].accuracy == result.test_accuracy);
+    assert_int_equal(result.counts[0].accepted, 40);
+    assert_int_equal(result.counts[0].stale, 0);
+    exchange->operations->close(exchange);
+    result_clear(&result);
+}
+
+static void what_only_a_job_can_do_is_refused(void **state)
+{
+    struct recipe recipe;
+    struct settings late = usual(), other = usual();
+    struct fault fault = {0};
+    late.recipe.replicas = 2;
+    assert_int_equal(trainer_recipe(&late, *state, 3, &recipe, &fault), -1);
+    assert_int_equal(fault.status, FAULT_USAGE);
+    fault = (struct fault){0};
+    other.recipe.update = RECIPE_ASYNC;
+    assert_int_equal(trainer_recipe(&other, *state, 3, &recipe, &fault), -1);
+    assert_int_equal(fault.status, FAULT_USAGE);
+}
+
+static void alone_a_pass_takes_more_steps(void **state)
+{
+    struct recipe recipe;
+    struct settings settings = usual();
+    struct fault fault = {0};
+    settings.single = false;
+    assert_int_equal(trainer_recipe(&settings, *state, 3, &recipe, &fault), 0);
+    uint64_t steps = recipe.steps;
+    settings.recipe.update = RECIPE_ASYNC;
+    assert_int_equal(trainer_recipe(&settings, *state, 3, &recipe, &fault), 0);
+    assert_int_equal(recipe.steps, 3 * steps);
+    assert_int_equal(recipe.schedule.steps, 3 * steps);
+}
+
 static void training_learns(void **state)
 {
     struct settings settings = usual();
     struct result result;
     settings.epochs = 25;
-    settings.rate = 0.02;
+    settings.recipe.schedule.rate = 0.02;
     train(*state, &settings, 2, &result);
     assert_true(result.test_accuracy > 0.9);
     assert_true(result.final_loss < 0.3);
@@ -149,24 +232,24 @@ static void a_rate_too_high_is_told(void **state)
 {
     struct settings settings = usual();
     struct fault fault = {0};
-    struct exchange_recipe recipe;
+    struct recipe recipe;
     struct result result = {0};
-    settings.rate = 1e6;
+    settings.recipe.schedule.rate = 1e6;
     assert_int_equal(trainer_recipe(&settings, *state, 2, &recipe, &fault), 0);
     struct exchange *exchange = reference_new(&recipe, 2, &fault);
     assert_non_null(exchange);
-    assert_int_equal(trainer_run(&settings, *state, exchange, &result), -1);
+    assert_int_equal(trainer_run(&settings, &recipe, *state, exchange, &result), -1);
     assert_int_equal(fault.status, FAULT_PERMANENT);
     assert_non_null(strstr(fault.text, "smaller --lr"));
     exchange->operations->close(exchange);
-    history_clear(&result.history);
+    result_clear(&result);
 }
 
 static void too_few_images_are_told(void **state)
 {
     struct settings settings = usual();
     struct fault fault = {0};
-    struct exchange_recipe recipe;
+    struct recipe recipe;
     assert_int_equal(trainer_recipe(&settings, *state, TRAIN + 1, &recipe, &fault), -1);
     assert_int_equal(fault.status, FAULT_USAGE);
 }
@@ -200,7 +283,7 @@ static void the_digest_is_over_the_bytes_in_declaration_order(void **state)
     char expected[DIGEST_TEXT_BYTES], got[DIGEST_TEXT_BYTES];
     crypto_hash_sha256(hash, bytes, elements * 4);
     sodium_bin2hex(expected, sizeof expected, hash, sizeof hash);
-    digest_of(values, got);
+    digest_of(values, DTYPE_F32, got);
     assert_string_equal(got, expected);
     free(all);
     free(bytes);
@@ -214,6 +297,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(another_optimizer_gives_others, setup, teardown),
         cmocka_unit_test_setup_teardown(a_constant_rate_gives_others, setup, teardown),
         cmocka_unit_test_setup_teardown(unequal_parts_give_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(more_replicas_are_more_parts, setup, teardown),
+        cmocka_unit_test_setup_teardown(averages_change_nothing_but_themselves, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_history_ends_with_the_last_judgement, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_only_a_job_can_do_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(alone_a_pass_takes_more_steps, setup, teardown),
         cmocka_unit_test_setup_teardown(training_learns, setup, teardown),
         cmocka_unit_test_setup_teardown(a_rate_too_high_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(too_few_images_are_told, setup, teardown),
