@@ -179,6 +179,8 @@ void shard_watch_gathering(struct shard *shard, uint64_t now);
 void shard_watch_leaving(struct shard *shard, uint64_t now);
 /* shard_abort -- the job has failed, for the reason that is this thread's last error: everyone is told, then this shard ends. */
 void shard_abort(struct shard *shard, uint64_t now);
+/* shard_post -- link_send, which the shard attends to until the message is out. */
+int shard_post(struct shard *shard, struct link *link, const struct message *message, uint64_t now);
 /* shard_send -- to a worker; a link that is down is the business of its DISCONNECTED event. */
 void shard_send(struct shard *shard, uint32_t rank, const struct message *message, uint64_t now);
 

@@ -85,7 +85,7 @@ int leader_place(struct shard_model *model)
 void leader_send(struct shard *shard, const struct message *m, uint64_t now)
 {
     if (shard->config.number != 0)
-        link_send(&shard->leader, m, now);
+        shard_post(shard, &shard->leader, m, now);
     else if (m->kind == MESSAGE_COMPLETE)
         leader_complete(shard, 0, m, now);
     else
@@ -96,7 +96,7 @@ void leader_send(struct shard *shard, const struct message *m, uint64_t now)
 static void leader_spread(struct shard *shard, const struct message *m, uint64_t now)
 {
     for (uint32_t s = 1; s < shard->config.shards; s++)
-        link_send(&shard->peers[s].link, m, now);
+        shard_post(shard, &shard->peers[s].link, m, now);
     shard_order(shard, m, now);
 }
 
@@ -468,7 +468,7 @@ void leader_gone(struct shard *shard, uint32_t rank, uint64_t now)
 void leader_tune(struct shard *shard, const struct message *m, uint64_t now)
 {
     for (uint32_t s = 1; s < shard->config.shards; s++)
-        link_send(&shard->peers[s].link, m, now);
+        shard_post(shard, &shard->peers[s].link, m, now);
     shard_tune_keep(shard, m, now);
 }
 

@@ -12,6 +12,16 @@
 #define MEMBER_LINGER_MS 2000     /* longer than anybody waits between two attempts to connect */
 #define MEMBER_LAST_WORDS_MS 1000 /* how long a failed job's last messages may take */
 
+/* shard_post -- what the endpoint does not take now is tried again in the next round. */
+int shard_post(struct shard *shard, struct link *link, const struct message *message, uint64_t now)
+{
+    int status = link_send(link, message, now);
+
+    if (!link_idle(link))
+        shard->attend_at = now;
+    return status;
+}
+
 /* shard_send -- to a worker. */
 void shard_send(struct shard *shard, uint32_t rank, const struct message *message, uint64_t now)
 {
@@ -19,7 +29,7 @@ void shard_send(struct shard *shard, uint32_t rank, const struct message *messag
 
     if (!member->up || member->left)
         return;
-    if (link_send(&member->control, message, now) == -STEPGATE_ENOMEM)
+    if (shard_post(shard, &member->control, message, now) == -STEPGATE_ENOMEM)
         shard_abort(shard, now);
 }
 
@@ -42,15 +52,15 @@ void shard_abort(struct shard *shard, uint64_t now)
     abort.error = shard->failure;
     for (uint32_t w = 0; w < shard->config.workers; w++)
         if (shard->members[w].up && !shard->members[w].left && !shard->members[w].lost)
-            link_send(&shard->members[w].control, &abort, now);
+            shard_post(shard, &shard->members[w].control, &abort, now);
     for (uint32_t i = 0; i < SHARD_OBSERVERS_MAX; i++)
         if (shard->observers[i].up)
-            link_send(&shard->observers[i].control, &abort, now);
+            shard_post(shard, &shard->observers[i].control, &abort, now);
     for (uint32_t s = 1; shard->config.number == 0 && s < shard->config.shards; s++)
         if (shard->peers[s].up)
-            link_send(&shard->peers[s].link, &abort, now);
+            shard_post(shard, &shard->peers[s].link, &abort, now);
     if (shard->config.number != 0 && shard->leader_up)
-        link_send(&shard->leader, &abort, now);
+        shard_post(shard, &shard->leader, &abort, now);
 }
 
 /* shard_stop -- somebody ends this ps: the job cannot go on without it. */
@@ -223,7 +233,7 @@ void shard_member_message(struct shard *shard, uint32_t rank, const struct messa
         leader_barrier(shard, now);
         return;
     case MESSAGE_LEAVE:
-        link_send(&member->control, &left, now);
+        shard_post(shard, &member->control, &left, now);
         link_progress(&member->control, now);
         member->left = true;
         shard_snapshots_drop(shard, member->control.theirs.incarnation);
@@ -311,7 +321,7 @@ void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t now)
         return;
     struct shard_member *member = &shard->members[rank];
     if (shard->config.number != 0) {
-        link_send(&shard->leader, &gone, now);
+        shard_post(shard, &shard->leader, &gone, now);
         return;
     }
     if (!member->lost && !member->left) { /* lost on another shard: it must not go on with a part of them */
@@ -320,7 +330,7 @@ void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t now)
                   "another ps has lost worker %u: it is no longer part of the job", rank);
         error_peer(STEPGATE_ROLE_WORKER, (int)rank, "", "");
         error_save(&abort.error);
-        link_send(&member->control, &abort, now);
+        shard_post(shard, &member->control, &abort, now);
         member->lost = true;
     }
     leader_gone(shard, rank, now);
@@ -422,14 +432,14 @@ void shard_watch_leaving(struct shard *shard, uint64_t now)
             return;
     if (shard->config.number != 0) {
         if (!shard->done_sent)
-            link_send(&shard->leader, &done, now);
+            shard_post(shard, &shard->leader, &done, now);
         shard->done_sent = true;
     } else {
         for (uint32_t s = 1; s < shard->config.shards; s++)
             if (!shard->peers[s].done)
                 return;
         for (uint32_t s = 1; s < shard->config.shards; s++)
-            link_send(&shard->peers[s].link, &done, now);
+            shard_post(shard, &shard->peers[s].link, &done, now);
     }
     shard->ending = true;
     shard->attend_at = now;

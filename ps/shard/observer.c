@@ -73,7 +73,7 @@ void shard_observer_up(struct shard *shard, uint32_t number, uint64_t now)
 
     shard_welcome(shard, &welcome);
     shard->observers[number].up = true;
-    link_send(&shard->observers[number].control, &welcome, now);
+    shard_post(shard, &shard->observers[number].control, &welcome, now);
 }
 
 /* shard_observer_down -- it is gone: what was made for it goes, too. */
@@ -107,14 +107,14 @@ static void observer_model(struct shard *shard, struct link *link, const char *n
             .kind = MESSAGE_MODEL_PART, .model = model->number, .offset = at, .total = size};
         part.length = (uint32_t)(size - at < MESSAGE_PART_BYTES ? size - at : MESSAGE_PART_BYTES);
         memcpy(part.part, bytes + at, part.length);
-        status = link_send(link, &part, now);
+        status = shard_post(shard, link, &part, now);
     }
     free(bytes);
     if (status == 0 && model != NULL) {
         found.model = model->number;
         found.total = size;
     }
-    link_send(link, &found, now);
+    shard_post(shard, link, &found, now);
 }
 
 /* observer_watch -- grants it the parameters of a model, on its pull connection. */
@@ -150,10 +150,10 @@ void shard_observer_message(struct shard *shard, uint32_t number, const struct m
     case MESSAGE_SNAPSHOT_DONE: shard_snapshot_done(shard, observer->incarnation, m); return;
     case MESSAGE_COUNTS_ASK:
         leader_counts(shard, m, &answer);
-        link_send(&observer->control, &answer, now);
+        shard_post(shard, &observer->control, &answer, now);
         return;
     case MESSAGE_LEAVE:
-        link_send(&observer->control, &left, now);
+        shard_post(shard, &observer->control, &left, now);
         link_progress(&observer->control, now);
         shard_observer_down(shard, number);
         return;

@@ -69,7 +69,7 @@ static void order_rank(struct shard_model *model, uint32_t rank, const struct me
         size_t bit = (size_t)rank * model->depth + sequence % model->depth;
         if (seal == NULL || seal->step != m->step || !(seal->weight > 0))
             continue;
-        if (m->set_kind == MESSAGE_SET_RANKS && !(m->part[bit / 8] >> (bit % 8) & 1u))
+        if (m->set_kind == MESSAGE_SET_RANKS && !((unsigned)m->part[bit / 8] >> (bit % 8) & 1u))
             continue;
         order_member(model, rank, sequence);
     }
@@ -261,7 +261,7 @@ static void order_norm(struct shard_model *model, uint64_t now)
     if (model->shard->config.number == 0)
         leader_norm(model->shard, 0, &norm, now);
     else
-        link_send(&model->shard->leader, &norm, now);
+        shard_post(model->shard, &model->shard->leader, &norm, now);
 }
 
 /* order_step -- the step is applied: the next one is awaited. */

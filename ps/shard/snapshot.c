@@ -58,7 +58,7 @@ void shard_snapshot_ask(struct shard *shard, uint64_t incarnation, const struct 
         return; /* the session asks for nothing of the kind */
     take.step = atomic_load_explicit(&lead->step, memory_order_relaxed); /* only this thread moves it */
     for (uint32_t s = 1; s < shard->config.shards; s++)
-        link_send(&shard->peers[s].link, &take, now);
+        shard_post(shard, &shard->peers[s].link, &take, now);
     shard_order(shard, &take, now);
 }
 
