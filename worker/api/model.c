@@ -164,16 +164,20 @@ static int model_commit_attempt(void *context, uint64_t now)
     return session_commit_try(commit->model, now, &commit->info);
 }
 
-/* model_say -- which case of copies this worker got. */
+/* model_say -- how steps are made, and which case of copies this worker got. */
 static void model_say(const struct stepgate_model *model, const struct stepgate_model_info *info)
 {
+    const struct model *declared = session_model_declared(model->session);
+    uint32_t workers = (uint32_t)knobs_workers(&model->job->knobs);
+
     log_line(&model->job->knobs.log, LOG_INFO,
-             "model %s: %zu variables, %llu bytes, step %llu, transport %s, parameters %s, copies in the "
-             "library's buffers: %u per push, %u per pull",
-             session_model_declared(model->session)->name, session_model_declared(model->session)->count,
-             (unsigned long long)info->bytes, (unsigned long long)info->step,
-             session_transport(model->job->session), info->in_place ? "mapped in place" : "read into memory",
-             info->copies_push, info->copies_pull);
+             "model %s: update %s, R %u of T %u, optimizer %s, %zu variables, %llu bytes, step %llu, "
+             "transport %s, "
+             "parameters %s, copies in the library's buffers: %u per push, %u per pull",
+             declared->name, model_update_name(declared->update), model_replicas(declared, workers), workers,
+             model_optimizer_name(declared), declared->count, (unsigned long long)info->bytes,
+             (unsigned long long)info->step, session_transport(model->job->session),
+             info->in_place ? "mapped in place" : "read into memory", info->copies_push, info->copies_pull);
 }
 
 /* stepgate_model_commit -- collective. */
