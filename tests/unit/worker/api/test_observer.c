@@ -45,7 +45,6 @@ static void watch_training(int workers, int servers, const char *const *keys)
             break;
     }
     assert_true(different >= 4);
-    must(stepgate_job_leave(job, CLUSTER_MS));
     stepgate_job_delete(&job);
     crowd_end(&c);
 }
@@ -248,26 +247,6 @@ static void an_observer_reads_single_variables_and_rows_into_its_own_memory(void
     crowd_stop(&c);
 }
 
-static void a_worker_that_is_lost_is_told_to_observers(void **state)
-{
-    struct crowd c;
-
-    (void)state;
-    crowd_serve(&c, 1, 1, NULL);
-    crowd_join(&c, NULL, small);
-    atomic_store(&c.held, 5);
-    crowd_start(&c, UINT64_MAX);
-    crowd_reach(&c, 5);
-    struct stepgate_job *job = crowd_observer(&c);
-    struct stepgate_model *model = crowd_attach(job);
-    check_whole(model, small);
-    atomic_store(&c.stop, true);
-    pthread_join(c.worker[0].thread, NULL); /* it has left: the ps ends */
-    c.worker[0].runs = false;
-    crowd_end(&c);
-    stepgate_job_delete(&job);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,7 +260,6 @@ int main(void)
         cmocka_unit_test(the_end_of_the_job_is_told),
         cmocka_unit_test(an_observer_has_no_steps),
         cmocka_unit_test(an_observer_reads_single_variables_and_rows_into_its_own_memory),
-        cmocka_unit_test(a_worker_that_is_lost_is_told_to_observers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
