@@ -39,10 +39,10 @@ struct crowd {
     struct crowd_worker worker[CLUSTER_WORKERS_MAX];
     const char *const *keys; /* of the model, in turn with their values, up to NULL */
     const uint64_t *sizes;   /* elements of each variable, up to 0 */
-    uint64_t steps;          /* the job's last one; UINT64_MAX: until `stop` */
-    atomic_bool stop;        /* workers leave after the step they are in */
-    atomic_ullong reached;   /* newest step that worker 0 has begun */
-    atomic_ullong held;      /* workers do not begin this step before it is raised */
+    int (*each)(struct crowd_worker *w, uint64_t step); /* called by each worker in each step; may be NULL */
+    atomic_ullong steps;                                /* the job's last one; UINT64_MAX: not known yet */
+    atomic_ullong reached;                              /* newest step that worker 0 has begun */
+    atomic_ullong held; /* workers do not begin this step before it is raised */
 };
 
 /* crowd_port -- one that is free just now. */
@@ -106,6 +106,31 @@ static inline void crowd_serve(struct crowd *c, int workers, int servers, const 
         assert_int_equal(pthread_create(&c->thread[s], NULL, crowd_run_server, c->server[s]), 0);
 }
 
+/* crowd_commit -- for workers that are driven by hand, in turn. */
+static inline void crowd_commit(struct crowd *c)
+{
+    int64_t until = cluster_now() + CLUSTER_MS;
+    bool done[CLUSTER_WORKERS_MAX] = {false};
+
+    for (int left = c->workers; left > 0; cluster_pause(left > 0 ? 1 : 0)) {
+        for (int r = 0; r < c->workers; r++) {
+            int status = done[r] ? 0 : stepgate_model_commit(c->worker[r].model, 0, NULL);
+            if (status != -STEPGATE_EAGAIN)
+                must(status);
+            left -= !done[r] && status == 0;
+            done[r] = done[r] || status == 0;
+        }
+        assert_true(cluster_now() < until);
+    }
+}
+
+/* crowd_leave -- those that are driven by hand. */
+static inline void crowd_leave(struct crowd *c)
+{
+    for (int r = 0; r < c->workers; r++)
+        must(stepgate_job_leave(c->worker[r].job, CLUSTER_MS));
+}
+
 /* crowd_declare -- variables "0", "1", ... and the keys. In a worker's thread: nothing is asserted there. */
 static inline int crowd_declare(struct crowd_worker *w)
 {
@@ -155,11 +180,13 @@ static inline int crowd_train(struct crowd_worker *w)
             break;
         if (w->rank == 0)
             atomic_store(&c->reached, info.step);
-        while (info.step >= atomic_load(&c->held) && !atomic_load(&c->stop))
+        while (info.step >= atomic_load(&c->held))
             cluster_pause(1);
-        if (info.step >= c->steps || atomic_load(&c->stop))
+        if (info.step >= atomic_load(&c->steps))
             break;
-        status = crowd_ones(w);
+        status = c->each != NULL ? c->each(w, info.step) : 0;
+        if (status == 0)
+            status = crowd_ones(w);
         if (status == 0)
             status = stepgate_step_finish(w->model, 1);
     }
@@ -187,7 +214,7 @@ static inline void *crowd_run_worker(void *context)
     return NULL;
 }
 
-/* crowd_join -- the workers join, and declare their models. */
+/* crowd_join -- the workers join, and declare their models, unless sizes is NULL. */
 static inline void crowd_join(struct crowd *c, const char *const *keys, const uint64_t *sizes)
 {
     c->keys = keys;
@@ -201,14 +228,15 @@ static inline void crowd_join(struct crowd *c, const char *const *keys, const ui
         must(stepgate_options_set(options, "task_index", text));
         must(stepgate_job_join(options, CLUSTER_MS, &w->job));
         stepgate_options_delete(&options);
-        must(crowd_declare(w));
+        if (sizes != NULL)
+            must(crowd_declare(w));
     }
 }
 
 /* crowd_start -- the workers commit, and train up to that step; or until they are stopped. */
 static inline void crowd_start(struct crowd *c, uint64_t steps)
 {
-    c->steps = steps;
+    atomic_store(&c->steps, steps);
     for (int r = 0; r < c->workers; r++) {
         assert_int_equal(pthread_create(&c->worker[r].thread, NULL, crowd_run_worker, &c->worker[r]), 0);
         c->worker[r].runs = true;
@@ -275,10 +303,11 @@ static inline void crowd_end(struct crowd *c)
     }
 }
 
-/* crowd_stop -- the workers leave. */
+/* crowd_stop -- the workers leave, all after the same step: one that none of them has begun. */
 static inline void crowd_stop(struct crowd *c)
 {
-    atomic_store(&c->stop, true);
+    atomic_store(&c->steps, atomic_load(&c->reached) + 3);
+    atomic_store(&c->held, UINT64_MAX);
     crowd_end(c);
 }
 

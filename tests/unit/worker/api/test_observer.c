@@ -5,8 +5,6 @@
 static const uint64_t large[] = {3000000, 5, 1000003, 17, 0};
 static const uint64_t small[] = {1000, 7, 0};
 
-#define LARGE_STEPS (200 / CROWD_SCALE)
-
 /* check_whole -- pulls everything: it is all of one step. Returns which. */
 static uint64_t check_whole(struct stepgate_model *model, const uint64_t *sizes)
 {
@@ -25,7 +23,7 @@ static uint64_t check_whole(struct stepgate_model *model, const uint64_t *sizes)
 }
 
 /* watch_training -- a large model at full speed, looked at as often as can be. */
-static void watch_training(int workers, int servers, const char *const *keys)
+static void watch_training(int workers, int servers, uint64_t steps, const char *const *keys)
 {
     static const char *const knobs[] = {"cut_bytes", "4MiB", NULL};
     struct crowd c;
@@ -33,15 +31,15 @@ static void watch_training(int workers, int servers, const char *const *keys)
 
     crowd_serve(&c, workers, servers, servers > 1 ? knobs : NULL);
     crowd_join(&c, keys, large);
-    crowd_start(&c, LARGE_STEPS);
     struct stepgate_job *job = crowd_observer(&c);
+    crowd_start(&c, steps);
     struct stepgate_model *model = crowd_attach(job);
-    while (before < LARGE_STEPS) {
+    while (before < steps) {
         uint64_t step = check_whole(model, large);
         assert_true(step >= before);
         different += step > before;
         before = step;
-        if (atomic_load(&c.reached) >= LARGE_STEPS)
+        if (atomic_load(&c.reached) >= steps)
             break;
     }
     assert_true(different >= 4);
@@ -52,7 +50,7 @@ static void watch_training(int workers, int servers, const char *const *keys)
 static void a_pull_is_of_one_step_while_all_train(void **state)
 {
     (void)state;
-    watch_training(2, 1, NULL);
+    watch_training(2, 1, 200 / CROWD_SCALE, NULL);
 }
 
 static void a_pull_is_of_one_step_while_some_train_ahead(void **state)
@@ -60,13 +58,13 @@ static void a_pull_is_of_one_step_while_some_train_ahead(void **state)
     static const char *const keys[] = {"replicas_to_aggregate", "2", NULL};
 
     (void)state;
-    watch_training(3, 1, keys);
+    watch_training(3, 1, 200 / CROWD_SCALE, keys);
 }
 
 static void a_pull_is_of_one_step_over_several_ps(void **state)
 {
     (void)state;
-    watch_training(2, 3, NULL);
+    watch_training(2, 3, 64 / CROWD_SCALE, NULL);
 }
 
 static void a_pull_is_of_one_step_in_every_mode(void **state)
@@ -80,13 +78,14 @@ static void a_pull_is_of_one_step_in_every_mode(void **state)
         struct crowd c;
         crowd_serve(&c, 2, 2, NULL);
         crowd_join(&c, modes[m], small);
-        crowd_start(&c, 2000 / CROWD_SCALE);
         struct stepgate_job *job = crowd_observer(&c);
+        atomic_store(&c.held, 300);
+        crowd_start(&c, UINT64_MAX);
         struct stepgate_model *model = crowd_attach(job);
-        for (int i = 0; i < 50; i++)
-            check_whole(model, small);
+        for (uint64_t step = 0; step < 300;)
+            step = check_whole(model, small);
         stepgate_job_delete(&job);
-        crowd_end(&c);
+        crowd_stop(&c);
     }
 }
 
@@ -120,7 +119,7 @@ static void observers_come_and_go_while_the_job_goes_on(void **state)
     crowd_serve(&c, 2, 2, NULL);
     crowd_join(&c, NULL, small);
     crowd_start(&c, UINT64_MAX);
-    for (int i = 0; i < 100 / CROWD_SCALE; i++) { /* more than there are places at once */
+    for (int i = 0; i < 80 / CROWD_SCALE; i++) { /* more than there are places at once */
         struct stepgate_job *job[2] = {crowd_observer(&c), crowd_observer(&c)};
         struct stepgate_model *model[2] = {crowd_attach(job[0]), crowd_attach(job[1])};
         for (int o = 0; o < 2; o++)
@@ -170,11 +169,11 @@ static void the_end_of_the_job_is_told(void **state)
     for (int servers = 1; servers <= 2; servers++) {
         crowd_serve(&c, 2, servers, NULL);
         crowd_join(&c, NULL, small);
-        crowd_start(&c, 50);
+        crowd_start(&c, UINT64_MAX);
         struct stepgate_job *job = crowd_observer(&c);
         struct stepgate_model *model = crowd_attach(job);
         check_whole(model, small);
-        crowd_end(&c);
+        crowd_stop(&c);
         refused(STEPGATE_EENDED, "over", stepgate_step_pull(model, STEPGATE_ALL, CLUSTER_MS, NULL));
         refused(STEPGATE_EENDED, "over",
                 stepgate_model_attach(job, "m", 0, &(struct stepgate_model *){NULL}));
