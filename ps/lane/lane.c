@@ -127,7 +127,7 @@ static void lane_lost(struct lane *lane, uint32_t rank)
     struct letter letter = {.kind = LETTER_LOST, .rank = rank, .lane = lane->config.number};
 
     if (rank >= lane->config.workers || lane->workers[rank].lost)
-        return; /* an observer's end is seen on its control connection */
+        return; /* an observer is nobody's loss */
     lane->workers[rank].lost = true;
     error_save(&letter.error);
     lane_tell(lane, &letter);
@@ -225,6 +225,25 @@ static void lane_drop(struct lane *lane, const struct letter *letter)
     lane_tell(lane, &dropped);
 }
 
+/* lane_close_view -- ends an observer's connection: what it still sends costs nothing any more. */
+static void lane_close_view(struct lane *lane, struct link *link)
+{
+    link_forget(link, &lane->batch);
+    link_close(link);
+}
+
+/* lane_forget_view -- an observer is gone: neither is anything granted to it. Who comes next to its place is another one. */
+static void lane_forget_view(struct lane *lane, uint32_t rank)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < lane->grant_count; i++)
+        if (lane->grants[i].rank != rank)
+            lane->grants[kept++] = lane->grants[i];
+    lane->grant_count = kept;
+    lane_close_view(lane, &lane->workers[rank].pull);
+}
+
 /* lane_accept -- a worker's connection, checked by the shard before. */
 static void lane_accept(struct lane *lane, const struct letter *letter, uint64_t now)
 {
@@ -272,6 +291,7 @@ static int lane_letters(struct lane *lane, uint64_t now)
                 lane_keep_grant(lane, &letter);
             break;
         case LETTER_DROP: lane_drop(lane, &letter); break;
+        case LETTER_CLOSE: lane_forget_view(lane, letter.rank); break;
         default: break;
         }
     }
@@ -295,12 +315,16 @@ static void lane_complete(struct lane *lane, struct lane_model *model, uint32_t 
         lane->config.wake_shard(lane->config.wake_context);
 }
 
-/* lane_violation -- a worker breaks the protocol. */
-static void lane_violation(struct lane *lane, uint32_t rank, const char *what)
+/* lane_violation -- a worker breaks the protocol on one of its links; or an observer, which is nobody's loss. */
+static void lane_violation(struct lane *lane, uint32_t rank, struct link *link, const char *what)
 {
+    if (rank >= lane->config.workers) {
+        lane_close_view(lane, link);
+        return;
+    }
     error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere", "worker %u sent %s", rank,
               what);
-    link_fail(&lane->workers[rank].push);
+    link_fail(link);
     lane_lost(lane, rank);
 }
 
@@ -355,7 +379,7 @@ static struct lane_model *lane_model_of(struct lane *lane, uint32_t rank, uint32
     struct lane_model *model = lane->models[number];
     if (model == NULL || !(model->all & (1u << slot_notify_group(value))) ||
         slot_notify_slot(value) >= model->board->depth) {
-        lane_violation(lane, rank, "a notify for a span that is not there");
+        lane_violation(lane, rank, &lane->workers[rank].push, "a notify for a span that is not there");
         return NULL;
     }
     return model;
@@ -390,7 +414,7 @@ static void lane_notify(struct lane *lane, uint32_t rank, uint32_t value, uint64
     }
 #endif
     if (!lane_header(lane, model, &header, rank, slot, group) || (model->initial && rank != 0)) {
-        lane_violation(lane, rank, "a header that does not fit its notify");
+        lane_violation(lane, rank, &lane->workers[rank].push, "a header that does not fit its notify");
         return;
     }
     lane_arrive(lane, model, rank, slot, group, header.sequence);
@@ -418,11 +442,13 @@ static void lane_event(struct lane *lane, const struct stepgate_event *event, ui
             lane_notify(lane, rank, event->value, now);
             break;
         }
-        lane_violation(lane, rank, "a notify on a pull connection");
+        lane_violation(lane, rank, link, "a notify on a pull connection");
         break;
-    case LINK_MESSAGE: lane_violation(lane, rank, "a message on a data connection"); break;
+    case LINK_MESSAGE: lane_violation(lane, rank, link, "a message on a data connection"); break;
     case LINK_WENT_DOWN:
-        if (was_up) {
+        if (rank >= lane->config.workers) {
+            lane_close_view(lane, link); /* its end is seen on its control connection */
+        } else if (was_up) {
             error_restore(&link->error);
             lane_lost(lane, rank);
         } /* else it was never proved: whoever it was may try again, lane_accept cleans up */

@@ -14,9 +14,10 @@ enum letter_kind {
     LETTER_BOARD = 2,  /* to the lane: board */
     LETTER_GRANT =
         3, /* to lane 0: tell `rank` of a region, with a message of that kind: model, step, offsets */
-    LETTER_LOST = 4,   /* to the shard: rank, error */
-    LETTER_DROP = 5,   /* to lane 0: forget the region */
-    LETTER_DROPPED = 6 /* to the shard: it is forgotten */
+    LETTER_LOST = 4,    /* to the shard: rank, error */
+    LETTER_DROP = 5,    /* to lane 0: forget the region */
+    LETTER_DROPPED = 6, /* to the shard: it is forgotten */
+    LETTER_CLOSE = 7    /* to lane 0: the observer with the number `rank` is gone, its connection may go */
 };
 
 struct board;

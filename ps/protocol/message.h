@@ -54,20 +54,23 @@ enum message_kind {
     MESSAGE_NORM = 24,    /* shard -> leader: model, step, n (u16), an exact sum of squares (n bytes) */
     MESSAGE_GONE =
         25, /* shard -> leader: rank: a worker left or is lost here, where that does not end the job */
-    MESSAGE_TUNE = 26, /* worker 0 -> leader: model, step, key, value: a hyper-parameter from that step on */
+    MESSAGE_TUNE =
+        26, /* worker 0 -> leader, leader -> shard: model, step, key, value: a hyper-parameter from that step on */
     MESSAGE_COUNTS_ASK = 27, /* worker or observer -> leader: model, rank */
     MESSAGE_COUNTS =
         28, /* leader -> worker or observer: model, rank, step, four counters, beta powers of adam */
-    MESSAGE_FIND = 29, /* observer -> shard: key (name of a model) */
+    MESSAGE_FIND = 29, /* observer -> leader: key (name of a model) */
     MESSAGE_FOUND =
-        30, /* shard -> observer: model, step, descriptor etc. follow: first parts (MODEL_PART), then this; total 0: not committed yet */
-    MESSAGE_WATCH = 31,    /* observer -> shard: model: grant me its parameters */
-    MESSAGE_SNAPSHOT = 32, /* worker or observer -> leader: model, offset (id), what */
+        30, /* leader -> observer, behind the parts of the model (MODEL_PART): model, total (bytes of the parts); 0: not in training yet */
+    MESSAGE_WATCH = 31, /* observer -> shard: model: grant me its parameters */
+    MESSAGE_SNAPSHOT =
+        32, /* worker or observer -> leader: model, offset (id), what. One at a time per model, until its DONE */
     MESSAGE_SNAPSHOT_TAKE =
         33, /* leader -> shard: model, step, offset (id), total (incarnation of who asked), what */
     MESSAGE_SNAPSHOT_READY =
         34, /* lane 0 -> who asked, on its pull endpoint: model, step, descriptor, arena_offset, header_offset (id) */
-    MESSAGE_SNAPSHOT_DONE = 35 /* who asked -> every shard: model, offset (id): it may be freed */
+    MESSAGE_SNAPSHOT_DONE =
+        35 /* who asked -> leader: model, offset (id): read, or no longer wanted. shard -> who asked: it cannot be made here */
 };
 
 #define MESSAGE_BYTES_MAX 1024u /* every transport carries this */

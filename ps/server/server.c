@@ -114,9 +114,10 @@ static int server_settings(struct stepgate_server *server)
 
     if (status != 0)
         return status;
-    if (knob_int(&server->knobs, "job_name") == KNOB_ROLE_WORKER)
-        return error_set(STEPGATE_EINVAL, 0, "give a ps --job-name ps",
-                         "this is a ps, but job_name says worker");
+    int role = knob_int(&server->knobs, "job_name");
+    if (role != KNOB_ROLE_NONE && role != KNOB_ROLE_PS)
+        return error_set(STEPGATE_EINVAL, 0, "give a ps --job-name ps", "this is a ps, but job_name says %s",
+                         knob_text(&server->knobs, "job_name"));
     int workers = knobs_workers(&server->knobs);
     if (workers < 0)
         return workers;

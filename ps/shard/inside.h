@@ -59,6 +59,12 @@ struct shard_tune {
     char key[MESSAGE_TEXT_BYTES], value[MESSAGE_TEXT_BYTES];
 };
 
+/* Those that wait for their step, in the order in which they were given. */
+struct shard_tunes {
+    struct shard_tune *list; /* [count] */
+    size_t count;
+};
+
 /* An arena that nobody but this ps sees. */
 struct shard_memory {
     void *address;
@@ -84,11 +90,10 @@ struct shard_model {
     bool together;          /* contributions are reported to the leader a whole step at a time */
     struct message *orders; /* from the leader, in order, not carried out yet: [order_room], a ring */
     size_t order_first, order_count, order_room;
-    struct message current;   /* the order that is with the lanes */
-    uint64_t next_commit;     /* the step that may be committed next */
-    double accumulated;       /* tf: the weights in the accumulators */
-    struct shard_tune *tunes; /* [tune_count], waiting for their step */
-    size_t tune_count;
+    struct message current; /* the order that is with the lanes */
+    uint64_t next_commit;   /* the step that may be committed next */
+    double accumulated;     /* tf: the weights in the accumulators */
+    struct shard_tunes tunes;
     uint64_t seen_arrivals;
     bool look;           /* something changed: look whether the step is complete */
     bool complete_sent;  /* for the step (or the initial values) awaited now */
@@ -115,9 +120,12 @@ struct leader_model {
     struct leader_tally *tallies; /* [workers * 2 * depth] */
     bool *complete_initial, *applied_initial;
     struct optimizer_powers powers;
-    bool measuring;        /* the commit that is held waits for the norm of its mean */
-    uint32_t measured;     /* shards that have said theirs */
-    struct exact_sum norm; /* of those */
+    struct model
+        numbers; /* what steps are decided with: the lanes' copy follows with their orders. Its variables are the shard's */
+    struct shard_tunes tunes; /* waiting for their step to be decided */
+    bool measuring;           /* the commit that is held waits for the norm of its mean */
+    uint32_t measured;        /* shards that have said theirs */
+    struct exact_sum norm;    /* of those */
     struct message held;
     uint64_t commits;
 };
@@ -127,16 +135,24 @@ struct shard_observer {
     struct link control; /* tag: SHARD_OBSERVER + 4 * its place */
     unsigned fabric;
     bool up;
+    bool closing;                  /* its connection is closed once no event of it can be in hand */
+    bool watches[SLOT_MODELS_MAX]; /* models whose parameters it was granted */
     uint64_t incarnation;
 };
 
-/* A copy for a reader. */
+/* What a reader gets its copies of one model in: one after the other, in the same memory. */
 struct shard_snapshot {
     struct shard_snapshot *next;
-    struct stepgate_region *region;
-    uint64_t offset;          /* of the copy within it */
-    uint64_t incarnation, id; /* who asked, and its number for it */
-    bool dropping;            /* lane 0 is asked to forget it */
+    uint64_t incarnation; /* whose */
+    uint32_t model;
+    struct stepgate_region *region; /* from the first copy on */
+    uint64_t offset;                /* of the copy within it */
+    bool asked;                     /* leader: a copy is asked for, and not done with */
+    bool making;                    /* it is on its way through the orders */
+    bool waiting;          /* leader: another one is wanted behind that, which nobody wants any more */
+    bool gone;             /* its reader is */
+    bool dropping;         /* lane 0 is asked to forget it */
+    struct message wanted; /* leader: the newest that was asked for */
 };
 
 struct shard {
@@ -164,6 +180,7 @@ struct shard {
     bool ending; /* nothing new is begun: last words are flushed */
     bool finished;
     uint64_t end_deadline;
+    uint64_t observers_until; /* how long they may take to hear of the end */
     bool failed;
     bool lingers; /* somebody may still come: it is told, until end_deadline */
     struct stepgate_error failure;
@@ -197,14 +214,21 @@ int shard_accept_view(struct shard *shard, unsigned fabric, struct stepgate_requ
                       const struct stepgate_event *event, const struct hello *theirs);
 void shard_observer_up(struct shard *shard, uint32_t number, uint64_t now);
 void shard_observer_down(struct shard *shard, uint32_t number);
+/* shard_observers_tell -- why this shard ends. */
+void shard_observers_tell(struct shard *shard, const struct stepgate_error *why, uint64_t now);
+/* shard_observers_listen -- is somebody there who is still to hear of the end? Not for long. */
+bool shard_observers_listen(const struct shard *shard, uint64_t now);
+/* shard_observers_sweep -- closes the connections of those that are gone; not while events are in hand. */
+void shard_observers_sweep(struct shard *shard);
 void shard_observer_message(struct shard *shard, uint32_t number, const struct message *message,
                             uint64_t now);
 
 /* snapshot: copies as of one exact step, for readers */
-void shard_snapshot_ask(struct shard *shard, uint64_t incarnation, const struct message *message,
-                        uint64_t now);
-bool shard_snapshot_begin(struct shard_model *model, const struct message *take);
-void shard_snapshot_made(struct shard_model *model, const struct message *take);
+/* shard_snapshot_ask -- somebody wants one. Errors: EPROTOCOL. */
+int shard_snapshot_ask(struct shard *shard, uint64_t incarnation, const struct message *message,
+                       uint64_t now);
+bool shard_snapshot_begin(struct shard_model *model, const struct message *take, uint64_t now);
+void shard_snapshot_made(struct shard_model *model, const struct message *take, uint64_t now);
 void shard_snapshot_done(struct shard *shard, uint64_t incarnation, const struct message *message);
 void shard_snapshots_drop(struct shard *shard, uint64_t incarnation);
 void shard_snapshot_dropped(struct shard *shard, struct stepgate_region *region);
@@ -227,10 +251,11 @@ const struct shard_seal *shard_seal_of(const struct shard_model *model, uint32_t
 void shard_order(struct shard *shard, const struct message *message, uint64_t now);
 /* shard_order_progress -- takes note of what the lanes have done, gives them the next. */
 void shard_order_progress(struct shard_model *model, uint64_t now);
-/* shard_tune_keep -- a hyper-parameter that is to change. */
-void shard_tune_keep(struct shard *shard, const struct message *message, uint64_t now);
-/* shard_tune -- hyper-parameters that hold from `step` on. */
-void shard_tune(struct shard_model *model, uint64_t step);
+/* shard_tunes_keep -- a hyper-parameter that is to change. Errors: ENOMEM. */
+int shard_tunes_keep(struct shard_tunes *tunes, const struct message *message);
+/* shard_tunes_take -- sets what holds from `step` on; what cannot be set is said, once, where there is a sink. */
+void shard_tunes_take(struct shard_tunes *tunes, struct model *model, uint64_t step,
+                      const struct log_sink *log);
 
 /* watch: who is waited for, and how long */
 void shard_watch(struct shard_model *model, uint64_t now);

@@ -36,6 +36,7 @@ void leader_model_delete(struct leader_model **lead)
         return;
     mode_delete(&(*lead)->mode);
     free((*lead)->tallies);
+    free((*lead)->tunes.list);
     free((*lead)->complete_next);
     free((*lead)->applied_next);
     free((*lead)->complete_initial);
@@ -78,6 +79,7 @@ int leader_place(struct shard_model *model)
                          "%u workers with %u slots each: a step names at most %u contributions", workers,
                          model->depth, MESSAGE_WORKERS_MAX);
     optimizer_powers_start(m, &lead->powers);
+    lead->numbers = *m;
     return mode_new(&settings, &lead->mode);
 }
 
@@ -169,8 +171,8 @@ static void leader_describe(struct shard_model *model, const struct mode_decisio
                                .step = d->step,
                                .slot_kind = SLOT_GRADIENT,
                                .count = d->count};
-    shard_tune(model, d->step);
-    optimizer_hyper_at(model->model, d->step, &lead->powers, &hyper);
+    shard_tunes_take(&lead->tunes, &lead->numbers, d->step, &model->shard->config.log);
+    optimizer_hyper_at(&lead->numbers, d->step, &lead->powers, &hyper);
     memcpy(commit->hyper, &hyper, sizeof(hyper));
     switch (model->model->update) {
     case MODEL_TF: commit->set_kind = MESSAGE_SET_ACCUMULATED; break;
@@ -199,7 +201,7 @@ static void leader_commit(struct shard_model *model, const struct message *commi
         return;
     lead->commits++;
     if (commit->set_kind != MESSAGE_SET_NONE)
-        optimizer_powers_next(model->model, &lead->powers);
+        optimizer_powers_next(&lead->numbers, &lead->powers);
     leader_spread(model->shard, commit, now);
 }
 
@@ -213,7 +215,7 @@ static void leader_step(struct shard_model *model, const struct mode_decision *d
         return;
     }
     leader_describe(model, d, &lead->held);
-    if (!(model->model->clip_global_norm > 0) || lead->held.set_kind == MESSAGE_SET_NONE) {
+    if (!(lead->numbers.clip_global_norm > 0) || lead->held.set_kind == MESSAGE_SET_NONE) {
         leader_commit(model, &lead->held, now);
         return;
     }
@@ -300,7 +302,7 @@ void leader_norm(struct shard *shard, uint32_t from, const struct message *m, ui
     exact_merge(&lead->norm, &sum);
     if (++lead->measured < shard->config.shards)
         return;
-    double norm = sqrt(exact_round(&lead->norm)), clip = model->model->clip_global_norm;
+    double norm = sqrt(exact_round(&lead->norm)), clip = lead->numbers.clip_global_norm;
     float scale = isfinite(norm) ? (float)(norm > clip ? clip / norm : 1) : (float)NAN;
     struct optimizer_hyper hyper;
     memcpy(&hyper, lead->held.hyper, sizeof(hyper));
@@ -464,12 +466,29 @@ void leader_gone(struct shard *shard, uint32_t rank, uint64_t now)
     }
 }
 
-/* leader_tune -- worker 0 changes a hyper-parameter: every shard is told before the step that it holds from. */
+/*
+ * leader_tune -- worker 0 changes a hyper-parameter. It takes its place among the orders, so that it holds from the same step on every shard: no
+ * step that is decided already.
+ */
 void leader_tune(struct shard *shard, const struct message *m, uint64_t now)
 {
-    for (uint32_t s = 1; s < shard->config.shards; s++)
-        shard_post(shard, &shard->peers[s].link, m, now);
-    shard_tune_keep(shard, m, now);
+    struct leader_model *lead = shard->leads[m->model];
+    struct message tune = *m;
+
+    if (lead == NULL || lead->mode == NULL) {
+        error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
+                  "worker 0 changes %s of model %u, which is not placed", m->key, m->model);
+        shard_abort(shard, now);
+        return;
+    }
+    /* relaxed: only this thread moves it */
+    uint64_t next = atomic_load_explicit(&lead->step, memory_order_relaxed) + lead->measuring;
+    if (tune.step < next)
+        tune.step = next;
+    if (shard_tunes_keep(&lead->tunes, &tune) != 0)
+        shard_abort(shard, now);
+    else
+        leader_spread(shard, &tune, now);
 }
 
 /* leader_counts -- see inside.h. */
@@ -486,7 +505,7 @@ void leader_counts(const struct shard *shard, const struct message *ask, struct 
                                .counters = {counts.accepted, counts.stale, counts.non_finite, counts.empty}};
     if (lead == NULL || lead->mode == NULL)
         return;
-    answer->step = mode_step(lead->mode);
+    answer->step = atomic_load_explicit(&lead->step, memory_order_relaxed); /* only this thread moves it */
     memcpy(&answer->powers[0], &lead->powers.beta1_power, sizeof(float));
     memcpy(&answer->powers[1], &lead->powers.beta2_power, sizeof(float));
 }

@@ -50,12 +50,10 @@ void shard_abort(struct shard *shard, uint64_t now)
         shard->end_deadline = now + MEMBER_LINGER_MS * CLOCK_MS;
     shard->attend_at = now;
     abort.error = shard->failure;
+    shard_observers_tell(shard, &shard->failure, now);
     for (uint32_t w = 0; w < shard->config.workers; w++)
         if (shard->members[w].up && !shard->members[w].left && !shard->members[w].lost)
             shard_post(shard, &shard->members[w].control, &abort, now);
-    for (uint32_t i = 0; i < SHARD_OBSERVERS_MAX; i++)
-        if (shard->observers[i].up)
-            shard_post(shard, &shard->observers[i].control, &abort, now);
     for (uint32_t s = 1; shard->config.number == 0 && s < shard->config.shards; s++)
         if (shard->peers[s].up)
             shard_post(shard, &shard->peers[s].link, &abort, now);
@@ -251,7 +249,10 @@ void shard_member_message(struct shard *shard, uint32_t rank, const struct messa
             break;
         leader_tune(shard, m, now);
         return;
-    case MESSAGE_SNAPSHOT: shard_snapshot_ask(shard, member->control.theirs.incarnation, m, now); return;
+    case MESSAGE_SNAPSHOT:
+        if (shard_snapshot_ask(shard, member->control.theirs.incarnation, m, now) != 0)
+            shard_abort(shard, now);
+        return;
     case MESSAGE_SNAPSHOT_DONE: shard_snapshot_done(shard, member->control.theirs.incarnation, m); return;
     case MESSAGE_COUNTS_ASK:
         if (shard->config.number != 0)
@@ -446,4 +447,8 @@ void shard_watch_leaving(struct shard *shard, uint64_t now)
     shard->attend_at = now;
     shard->end_deadline =
         clock_after(now, shard->config.close_timeout_ms > 0 ? shard->config.close_timeout_ms : 5000);
+    struct stepgate_error why;
+    error_set(STEPGATE_EENDED, 0, "", "the job is over: every worker has left it");
+    error_save(&why);
+    shard_observers_tell(shard, &why, now);
 }

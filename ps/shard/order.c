@@ -113,15 +113,16 @@ static int order_kind(const struct message *m)
 }
 
 /* order_give -- the lanes get it. */
-static void order_give(struct shard_model *model, const struct message *m)
+static void order_give(struct shard_model *model, const struct message *m, uint64_t now)
 {
     struct shard *shard = model->shard;
     struct board_order *order = &model->board.order;
 
-    if (m->kind == MESSAGE_SNAPSHOT_TAKE && !shard_snapshot_begin(model, m))
+    if (m->kind == MESSAGE_SNAPSHOT_TAKE && !shard_snapshot_begin(model, m, now))
         return;
-    if (m->kind == MESSAGE_COMMIT || m->kind == MESSAGE_MEASURE)
-        shard_tune(model, m->step);
+    if (m->kind == MESSAGE_COMMIT || m->kind == MESSAGE_MEASURE || m->kind == MESSAGE_ACCUMULATE)
+        shard_tunes_take(&model->tunes, model->model, m->kind == MESSAGE_ACCUMULATE ? model->step : m->step,
+                         shard->config.number != 0 ? &shard->config.log : NULL); /* the leader has said it */
     order_set(model, m);
     order->kind = order_kind(m);
     order->step = m->kind == MESSAGE_SNAPSHOT_TAKE ? model->step : m->step;
@@ -146,6 +147,13 @@ static void order_release(struct shard_model *model, uint32_t rank, uint64_t seq
     shard_send(model->shard, rank, &released, now);
 }
 
+/* order_tune -- a hyper-parameter changes, at a step that is behind the orders before this one. */
+static void order_tune(struct shard_model *model, const struct message *m, uint64_t now)
+{
+    if (shard_tunes_keep(&model->tunes, m) != 0)
+        shard_abort(model->shard, now);
+}
+
 /* order_next -- gives the lanes what is next, if they have nothing. */
 static void order_next(struct shard_model *model, uint64_t now)
 {
@@ -155,8 +163,10 @@ static void order_next(struct shard_model *model, uint64_t now)
         model->order_count--;
         if (m.kind == MESSAGE_RELEASE)
             order_release(model, m.rank, m.sequence, now);
+        else if (m.kind == MESSAGE_TUNE)
+            order_tune(model, &m, now);
         else
-            order_give(model, &m);
+            order_give(model, &m, now);
     }
 }
 
@@ -193,45 +203,41 @@ void shard_order(struct shard *shard, const struct message *m, uint64_t now)
     order_next(model, now);
 }
 
-/* shard_tune_keep -- until its step comes. */
-void shard_tune_keep(struct shard *shard, const struct message *m, uint64_t now)
+/* shard_tunes_keep -- until its step comes. */
+int shard_tunes_keep(struct shard_tunes *tunes, const struct message *m)
 {
-    struct shard_model *model = shard->models[m->model];
+    struct shard_tune *more = realloc(tunes->list, (tunes->count + 1) * sizeof(*more));
 
-    if (model == NULL || model->model == NULL)
-        return;
-    struct shard_tune *more = realloc(model->tunes, (model->tune_count + 1) * sizeof(*more));
-    if (more == NULL) {
-        error_set(STEPGATE_ENOMEM, 0, "", "no memory for a change of %s", m->key);
-        shard_abort(shard, now);
-        return;
-    }
-    model->tunes = more;
-    struct shard_tune *tune = &model->tunes[model->tune_count++];
+    if (more == NULL)
+        return error_set(STEPGATE_ENOMEM, 0, "", "no memory for a change of %s", m->key);
+    tunes->list = more;
+    struct shard_tune *tune = &tunes->list[tunes->count++];
     tune->step = m->step;
     memcpy(tune->key, m->key, sizeof(tune->key));
     memcpy(tune->value, m->value, sizeof(tune->value));
+    return 0;
 }
 
-/* shard_tune -- what holds from `step` on is set; what can't be set is said once. */
-void shard_tune(struct shard_model *model, uint64_t step)
+/* shard_tunes_take -- what was given last wins among those that are due together. */
+void shard_tunes_take(struct shard_tunes *tunes, struct model *model, uint64_t step,
+                      const struct log_sink *log)
 {
     size_t kept = 0;
 
-    for (size_t i = 0; i < model->tune_count; i++) {
-        struct shard_tune *tune = &model->tunes[i];
+    for (size_t i = 0; i < tunes->count; i++) {
+        struct shard_tune *tune = &tunes->list[i];
         struct stepgate_error error;
         if (tune->step > step) {
             if (kept != i)
-                model->tunes[kept] = *tune;
+                tunes->list[kept] = *tune;
             kept++;
-        } else if (model_tune(model->model, tune->key, tune->value) != 0) {
+        } else if (model_tune(model, tune->key, tune->value) != 0 && log != NULL) {
             error_save(&error);
-            log_line(&model->shard->config.log, LOG_WARN, "model %s, step %llu: %s stays: %s",
-                     model->model->name, (unsigned long long)step, tune->key, error.text);
+            log_line(log, LOG_WARN, "model %s, step %llu: %s stays: %s", model->name,
+                     (unsigned long long)step, tune->key, error.text);
         }
     }
-    model->tune_count = kept;
+    tunes->count = kept;
 }
 
 /* order_applied -- every lane has done the order. */
@@ -293,12 +299,13 @@ void shard_order_progress(struct shard_model *model, uint64_t now)
 {
     if (model->ordered && order_applied(model)) {
         model->ordered = false;
+        model->look = true; /* what came while the lanes were busy was not reported */
         switch (model->current.kind) {
         case MESSAGE_ACCUMULATE:
             order_release(model, model->current.rank, model->current.sequence, now);
             break;
         case MESSAGE_MEASURE: order_norm(model, now); break;
-        case MESSAGE_SNAPSHOT_TAKE: shard_snapshot_made(model, &model->current); break;
+        case MESSAGE_SNAPSHOT_TAKE: shard_snapshot_made(model, &model->current, now); break;
         default: order_step(model, now); break;
         }
     }

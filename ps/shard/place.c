@@ -61,7 +61,7 @@ void shard_model_delete(struct shard_model **out)
         munmap(model->memory[i].address, model->memory[i].bytes);
     free(model->memory);
     free(model->orders);
-    free(model->tunes);
+    free(model->tunes.list);
     free(model->board.slots);
     free(model->board.order.set);
     free(model->board.measures);

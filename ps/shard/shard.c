@@ -204,10 +204,6 @@ static void shard_peer_message(struct shard *shard, uint32_t from, const struct 
         shard_member_gone(shard, m->rank, now);
         return;
     case MESSAGE_TUNE:
-        if (leader)
-            break;
-        shard_tune_keep(shard, m, now);
-        return;
     case MESSAGE_COMMIT:
     case MESSAGE_MEASURE:
     case MESSAGE_ACCUMULATE:
@@ -401,8 +397,10 @@ static int shard_letters(struct shard *shard, uint64_t now)
 }
 
 /* shard_flushed -- nobody is left who could still be listening to last words. */
-static bool shard_flushed(const struct shard *shard)
+static bool shard_flushed(const struct shard *shard, uint64_t now)
 {
+    if (shard_observers_listen(shard, now))
+        return false;
     for (uint32_t w = 0; w < shard->config.workers; w++)
         if (shard->members[w].control.state == LINK_UP)
             return false;
@@ -434,11 +432,12 @@ int shard_progress(struct shard *shard, uint64_t now)
         else if (busy)
             shard_gate_declared(shard->models[m], now);
     }
+    shard_observers_sweep(shard);
     if (busy || now >= shard->attend_at)
         shard_attend(shard, now);
     shard_watch_gathering(shard, now);
     shard_watch_leaving(shard, now);
-    if (shard->ending && (now >= shard->end_deadline || (!shard->lingers && shard_flushed(shard))))
+    if (shard->ending && (now >= shard->end_deadline || (!shard->lingers && shard_flushed(shard, now))))
         shard->finished = true;
     return busy;
 }
@@ -459,6 +458,8 @@ uint64_t shard_deadline(const struct shard *shard)
     }
     if (shard->ending && shard->end_deadline < deadline)
         deadline = shard->end_deadline;
+    if (shard->ending && shard->observers_until < deadline)
+        deadline = shard->observers_until;
     for (uint32_t m = 0; m < shard->model_end; m++)
         if (shard->models[m] != NULL) {
             const struct shard_model *model = shard->models[m];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * snapshot -- copies of parameters, averages or optimizer slots as of one exact step. The leader puts a copy between two commits, so every shard
- * makes it at the same step; whoever asked reads it out of a region of its own, then says that it is done.
+ * makes it at the same step; whoever asked reads it out of a region of its own, then says that it is done. The region is kept for its next copy
+ * until it goes: making memory costs more than copying, and a reader over shm keeps each one mapped.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -42,74 +43,197 @@ static bool snapshot_there(const struct shard_model *model, uint32_t what)
            (what >= BOARD_SLOT && what < BOARD_SLOT + board->rule->slots);
 }
 
-/* shard_snapshot_ask -- somebody wants one; the leader gives it its place among the commits. */
-void shard_snapshot_ask(struct shard *shard, uint64_t incarnation, const struct message *m, uint64_t now)
+/* snapshot_of -- what a reader that is there has of a model; NULL: nothing yet. */
+static struct shard_snapshot *snapshot_of(const struct shard *shard, uint64_t incarnation, uint32_t model)
 {
-    const struct shard_model *model = shard->models[m->model];
-    const struct leader_model *lead = shard->leads[m->model];
-    struct message take = {.kind = MESSAGE_SNAPSHOT_TAKE,
-                           .model = m->model,
-                           .offset = m->offset,
-                           .total = incarnation,
-                           .what = m->what};
+    for (struct shard_snapshot *s = shard->snapshots; s != NULL; s = s->next)
+        if (s->incarnation == incarnation && s->model == model && !s->gone)
+            return s;
+    return NULL;
+}
 
-    if (shard->config.number != 0 || lead == NULL || model == NULL || model->phase != PHASE_RUNNING ||
-        !snapshot_there(model, m->what))
-        return; /* the session asks for nothing of the kind */
+/* snapshot_get -- the same, made where there is none; NULL: no memory. */
+static struct shard_snapshot *snapshot_get(struct shard *shard, uint64_t incarnation, uint32_t model)
+{
+    struct shard_snapshot *snapshot = snapshot_of(shard, incarnation, model);
+
+    if (snapshot != NULL)
+        return snapshot;
+    snapshot = calloc(1, sizeof(*snapshot));
+    if (snapshot == NULL)
+        return NULL;
+    snapshot->incarnation = incarnation;
+    snapshot->model = model;
+    snapshot->offset = slot_skew(2);
+    snapshot->next = shard->snapshots;
+    shard->snapshots = snapshot;
+    return snapshot;
+}
+
+/* snapshot_delete -- no lane knows its region. */
+static void snapshot_delete(struct shard *shard, struct shard_snapshot *gone)
+{
+    struct shard_snapshot **s = &shard->snapshots;
+
+    while (*s != gone)
+        s = &(*s)->next;
+    *s = gone->next;
+    if (gone->region != NULL)
+        gone->region->transport->region_delete(&gone->region);
+    free(gone);
+}
+
+/* snapshot_drop -- its reader is gone. Lane 0 forgets the region first; nothing is dropped that is still to be made. */
+static void snapshot_drop(struct shard *shard, struct shard_snapshot *snapshot)
+{
+    const struct letter drop = {.kind = LETTER_DROP, .region = snapshot->region};
+
+    snapshot->gone = true;
+    if (snapshot->making || snapshot->dropping)
+        return;
+    if (snapshot->region == NULL) {
+        snapshot_delete(shard, snapshot);
+        return;
+    }
+    snapshot->dropping = mailbox_put(lane_mailbox(shard->config.lane_list[0]), &drop) == 0;
+    if (shard->config.wake_lane != NULL)
+        shard->config.wake_lane(shard->config.wake_context, 0);
+}
+
+/* snapshot_fail -- a reader is told that there will be no copy here. */
+static void snapshot_fail(struct shard *shard, uint64_t incarnation, uint32_t model, uint64_t id,
+                          uint64_t now)
+{
+    const struct message no = {.kind = MESSAGE_SNAPSHOT_DONE, .model = model, .offset = id};
+    uint32_t number;
+    unsigned fabric;
+
+    if (!snapshot_reader(shard, incarnation, &number, &fabric))
+        return;
+    if (number < shard->config.workers)
+        shard_send(shard, number, &no, now);
+    else
+        shard_post(shard, &shard->observers[number - shard->config.workers].control, &no, now);
+}
+
+/* snapshot_issue -- the leader gives a copy its place among the commits. */
+static void snapshot_issue(struct shard *shard, struct shard_snapshot *snapshot, uint64_t now)
+{
+    const struct leader_model *lead = shard->leads[snapshot->model];
+    struct message take = snapshot->wanted;
+
+    take.kind = MESSAGE_SNAPSHOT_TAKE;
+    take.total = snapshot->incarnation;
     take.step = atomic_load_explicit(&lead->step, memory_order_relaxed); /* only this thread moves it */
+    snapshot->making = true;
+    snapshot->waiting = false;
     for (uint32_t s = 1; s < shard->config.shards; s++)
         shard_post(shard, &shard->peers[s].link, &take, now);
     shard_order(shard, &take, now);
 }
 
-/* shard_snapshot_begin -- memory for the copy; false: nobody wants it any more, or there is none. */
-bool shard_snapshot_begin(struct shard_model *model, const struct message *take)
+/* shard_snapshot_ask -- see inside.h. One that is no longer wanted is made first: so there is never more than one of a reader among the orders. */
+int shard_snapshot_ask(struct shard *shard, uint64_t incarnation, const struct message *m, uint64_t now)
+{
+    const struct shard_model *model = shard->models[m->model];
+    struct shard_snapshot *snapshot = snapshot_of(shard, incarnation, m->model);
+
+    if (shard->config.number != 0 || shard->leads[m->model] == NULL || model == NULL ||
+        model->phase != PHASE_RUNNING || !snapshot_there(model, m->what) ||
+        (snapshot != NULL && snapshot->asked))
+        return error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
+                         "ps %u was asked for a snapshot of model %u, which cannot be", shard->config.number,
+                         m->model);
+    if (shard->ending)
+        return 0;
+    snapshot = snapshot_get(shard, incarnation, m->model);
+    if (snapshot == NULL) {
+        snapshot_fail(shard, incarnation, m->model, m->offset, now);
+        return 0;
+    }
+    snapshot->asked = true;
+    snapshot->wanted = *m;
+    snapshot->waiting = snapshot->making;
+    if (!snapshot->making)
+        snapshot_issue(shard, snapshot, now);
+    return 0;
+}
+
+/* snapshot_room -- the region, large enough for anything of the model. */
+static int snapshot_room(struct shard_snapshot *snapshot, const struct shard_model *model, unsigned fabric)
 {
     struct shard *shard = model->shard;
     const struct plan_shard *plan = model->board.shard;
-    uint64_t bytes = take->what == BOARD_PARAMETERS ? plan->arena_bytes : plan->state_bytes;
+    uint64_t bytes = plan->arena_bytes > plan->state_bytes ? plan->arena_bytes : plan->state_bytes;
     const struct stepgate_region_options options = {
         .size = sizeof(options), .access = STEPGATE_ACCESS_READ, .length = bytes + SNAPSHOT_PAGE};
-    struct shard_snapshot *snapshot = calloc(1, sizeof(*snapshot));
+    const struct stepgate_transport_v1 *transport = shard->config.fabrics[fabric].fabric->transport;
+
+    if (snapshot->region != NULL)
+        return 0;
+    uint64_t there = shard->config.memory_available != NULL ? shard->config.memory_available() : UINT64_MAX;
+    if (options.length > there)
+        return error_set(STEPGATE_ELIMIT, 0, "free memory", "%llu MiB are needed, %llu MiB are available",
+                         (unsigned long long)(options.length >> 20), (unsigned long long)(there >> 20));
+    return transport->region_new(shard->shared[fabric], &options, &snapshot->region);
+}
+
+/* shard_snapshot_begin -- where the copy goes; false: nobody wants it any more, or there is no memory. */
+bool shard_snapshot_begin(struct shard_model *model, const struct message *take, uint64_t now)
+{
+    struct shard *shard = model->shard;
+    struct shard_snapshot *snapshot = NULL;
     uint32_t number;
     unsigned fabric;
+    bool there = snapshot_reader(shard, take->total, &number, &fabric);
 
-    if (snapshot == NULL || !snapshot_there(model, take->what) ||
-        !snapshot_reader(shard, take->total, &number, &fabric))
-        goto free_snapshot;
-    const struct stepgate_transport_v1 *transport = shard->config.fabrics[fabric].fabric->transport;
-    if (transport->region_new(shard->shared[fabric], &options, &snapshot->region) != 0) {
+    if (there)
+        snapshot = snapshot_get(shard, take->total, model->number);
+    for (struct shard_snapshot *s = shard->snapshots; !there && snapshot == NULL && s != NULL; s = s->next)
+        if (s->incarnation == take->total && s->model == model->number && s->making)
+            snapshot = s;
+    int status = snapshot == NULL ? -STEPGATE_ENOMEM : 0;
+    if (status == 0 && there)
+        status = snapshot_room(snapshot, model, fabric);
+    if (status == 0 && there) {
+        snapshot->making = true;
+        model->board.order.what = (int)take->what;
+        model->board.order.target = (uint8_t *)snapshot->region->address + snapshot->offset;
+        return true;
+    }
+    if (snapshot != NULL)
+        snapshot->making = false;
+    if (!there && snapshot != NULL)
+        snapshot_drop(shard, snapshot);
+    if (there) {
         struct stepgate_error error;
         error_save(&error);
         log_line(&shard->config.log, LOG_WARN, "no snapshot of model %s: %s", model->model->name, error.text);
-        goto free_snapshot;
+        snapshot_fail(shard, take->total, model->number, take->offset, now);
     }
-    snapshot->incarnation = take->total;
-    snapshot->id = take->offset;
-    snapshot->offset = slot_skew(2);
-    snapshot->next = shard->snapshots;
-    shard->snapshots = snapshot;
-    model->board.order.what = (int)take->what;
-    model->board.order.target = (uint8_t *)snapshot->region->address + snapshot->offset;
-    return true;
-
-free_snapshot:
-    free(snapshot);
     return false;
 }
 
 /* shard_snapshot_made -- the copy is there: whoever asked may read it. */
-void shard_snapshot_made(struct shard_model *model, const struct message *take)
+void shard_snapshot_made(struct shard_model *model, const struct message *take, uint64_t now)
 {
     struct shard *shard = model->shard;
     struct shard_snapshot *snapshot = shard->snapshots;
     uint32_t number;
     unsigned fabric;
 
-    while (snapshot != NULL && (snapshot->incarnation != take->total || snapshot->id != take->offset))
+    while (snapshot != NULL &&
+           (snapshot->incarnation != take->total || snapshot->model != model->number || !snapshot->making))
         snapshot = snapshot->next;
-    if (snapshot == NULL || !snapshot_reader(shard, take->total, &number, &fabric)) {
-        shard_snapshots_drop(shard, take->total);
+    if (snapshot == NULL)
+        return;
+    snapshot->making = false;
+    if (snapshot->gone || !snapshot_reader(shard, take->total, &number, &fabric)) {
+        snapshot_drop(shard, snapshot);
+        return;
+    }
+    if (snapshot->waiting) { /* nobody reads this one */
+        snapshot_issue(shard, snapshot, now);
         return;
     }
     const struct letter grant = {.kind = LETTER_GRANT,
@@ -118,61 +242,40 @@ void shard_snapshot_made(struct shard_model *model, const struct message *take)
                                  .model = model->number,
                                  .step = model->step,
                                  .region = snapshot->region,
-                                 .offsets = {snapshot->offset, snapshot->id, 0}};
-    mailbox_put(lane_mailbox(shard->config.lane_list[0]), &grant);
+                                 .offsets = {snapshot->offset, take->offset, 0}};
+    if (mailbox_put(lane_mailbox(shard->config.lane_list[0]), &grant) != 0)
+        snapshot_fail(shard, take->total, model->number, take->offset, now);
     if (shard->config.wake_lane != NULL)
         shard->config.wake_lane(shard->config.wake_context, 0);
 }
 
-/* snapshot_drop -- lane 0 forgets the region first; then it is deleted. */
-static void snapshot_drop(struct shard *shard, struct shard_snapshot *snapshot)
-{
-    const struct letter drop = {.kind = LETTER_DROP, .region = snapshot->region};
-
-    if (snapshot->dropping)
-        return;
-    snapshot->dropping = mailbox_put(lane_mailbox(shard->config.lane_list[0]), &drop) == 0;
-    if (shard->config.wake_lane != NULL)
-        shard->config.wake_lane(shard->config.wake_context, 0);
-}
-
-/* snapshot_busy -- the lanes are copying into it. */
-static bool snapshot_busy(const struct shard *shard, const struct shard_snapshot *snapshot)
-{
-    for (uint32_t m = 0; m < shard->model_end; m++) {
-        const struct shard_model *model = shard->models[m];
-        if (model != NULL && model->ordered && model->current.kind == MESSAGE_SNAPSHOT_TAKE &&
-            model->current.total == snapshot->incarnation && model->current.offset == snapshot->id)
-            return true;
-    }
-    return false;
-}
-
-/* shard_snapshot_done -- it was read. */
+/* shard_snapshot_done -- it was read, or is no longer wanted. */
 void shard_snapshot_done(struct shard *shard, uint64_t incarnation, const struct message *m)
 {
-    for (struct shard_snapshot *s = shard->snapshots; s != NULL; s = s->next)
-        if (s->incarnation == incarnation && s->id == m->offset && !snapshot_busy(shard, s))
-            snapshot_drop(shard, s);
+    struct shard_snapshot *snapshot = snapshot_of(shard, incarnation, m->model);
+
+    if (snapshot != NULL && snapshot->wanted.offset == m->offset)
+        snapshot->asked = snapshot->waiting = false;
 }
 
-/* shard_snapshots_drop -- whoever asked is gone. A copy that is being made is dropped when it is made. */
+/* shard_snapshots_drop -- a reader is gone. */
 void shard_snapshots_drop(struct shard *shard, uint64_t incarnation)
 {
-    for (struct shard_snapshot *s = shard->snapshots; s != NULL; s = s->next)
-        if (s->incarnation == incarnation && !snapshot_busy(shard, s))
+    struct shard_snapshot *next;
+
+    for (struct shard_snapshot *s = shard->snapshots; s != NULL; s = next) {
+        next = s->next;
+        if (s->incarnation == incarnation)
             snapshot_drop(shard, s);
+    }
 }
 
 /* shard_snapshot_dropped -- lane 0 has forgotten a region. */
 void shard_snapshot_dropped(struct shard *shard, struct stepgate_region *region)
 {
-    for (struct shard_snapshot **s = &shard->snapshots; *s != NULL; s = &(*s)->next)
-        if ((*s)->region == region) {
-            struct shard_snapshot *gone = *s;
-            *s = gone->next;
-            gone->region->transport->region_delete(&gone->region);
-            free(gone);
+    for (struct shard_snapshot *s = shard->snapshots; s != NULL; s = s->next)
+        if (s->region == region) {
+            snapshot_delete(shard, s);
             return;
         }
 }
@@ -180,10 +283,6 @@ void shard_snapshot_dropped(struct shard *shard, struct stepgate_region *region)
 /* shard_snapshots_delete -- at the end; lanes are gone. */
 void shard_snapshots_delete(struct shard *shard)
 {
-    while (shard->snapshots != NULL) {
-        struct shard_snapshot *gone = shard->snapshots;
-        shard->snapshots = gone->next;
-        gone->region->transport->region_delete(&gone->region);
-        free(gone);
-    }
+    while (shard->snapshots != NULL)
+        snapshot_delete(shard, shard->snapshots);
 }
