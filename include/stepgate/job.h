@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * JOB -- membership of this process in a job, as a worker.
+ * JOB -- membership of this process in a job, as a worker; or, with job_name=observer, as a reader (tune.h).
  *
  * Timeouts everywhere are milliseconds: 0 = try once, -1 = the job's knob. A call with 0 that returns -STEPGATE_EAGAIN has started:
  * repeat it until it is done; stepgate_job_fd() turns readable when repeating may help.
@@ -36,7 +36,7 @@ int stepgate_job_join(const struct stepgate_options *options, int ms, struct ste
 void stepgate_job_delete(struct stepgate_job **job);
 
 int stepgate_job_role(const struct stepgate_job *job);              /* enum stepgate_role */
-int stepgate_job_rank(const struct stepgate_job *job);              /* 0 .. size-1 */
+int stepgate_job_rank(const struct stepgate_job *job);              /* 0 .. size-1; of an observer: -1 */
 int stepgate_job_size(const struct stepgate_job *job);              /* number of workers, T */
 int stepgate_job_servers(const struct stepgate_job *job);           /* number of ps */
 const char *stepgate_job_transport(const struct stepgate_job *job); /* "shm", "verbs" or "shm+verbs" */

@@ -23,8 +23,10 @@ extern "C" {
 
 /*
  * stepgate_model_attach -- an observer learns a model from the ps; waits until it is in training. *model must be NULL at first; with ms 0 and -STEPGATE_EAGAIN it is set to the
- * unfinished model: repeat with it, or delete it. From then on _count, _describe, stepgate_step_pull, _pull_rows, stepgate_buffer_parameter and the calls below work;
- * a pull gives the newest step that is whole, and says which. Errors: EAGAIN, ETIMEOUT (no such model yet), ESTATE (not an observer), ELOST, EENDED.
+ * unfinished model: repeat with it, or delete it. From then on _count, _describe, stepgate_step_pull, _pull_rows, _pulled, stepgate_buffer_parameter, _attach and _detach (of
+ * parameters) and the calls below work, but stepgate_model_tune. Each pull reads anew: the newest step that is whole, in every mode, all of one, and says which; STEPGATE_ALL leaves
+ * sparse and aux variables out. What is read is copied; where steps follow each other faster than they are copied a snapshot is what comes through.
+ * Errors: EAGAIN, ETIMEOUT (no such model yet), EALREADY (it is attached), ESTATE (not an observer, or not joined yet), EINVAL, ELOST, EENDED.
  */
 int stepgate_model_attach(struct stepgate_job *job, const char *name, int ms, struct stepgate_model **model);
 
@@ -33,7 +35,7 @@ int stepgate_model_attach(struct stepgate_job *job, const char *name, int ms, st
  * learning_rate_end momentum rho beta1 beta2 epsilon weight_decay l2_decay clip_value clip_norm clip_global_norm average_decay. Exact if it is called before
  * worker 0 finishes its contribution to from_step; later it holds from the next step that is decided. What was off at commit (a clip, the averages) cannot be turned on.
  * A schedule goes on from the new learning_rate; with the schedule constant this is how an outside scheduler sets the rate of each step.
- * Errors: ENOENT, EINVAL, ESTATE (before commit, not worker 0), ELOST.
+ * Of several for the same step the last one counts. Errors: ENOENT, EINVAL, ESTATE (before commit, not worker 0), ELOST.
  */
 int stepgate_model_tune(struct stepgate_model *model, const char *key, const char *value, uint64_t from_step);
 
@@ -53,8 +55,9 @@ enum stepgate_what {
 };
 /*
  * stepgate_model_snapshot -- copies of n variables (ids), all of one exact step, which *step names: out[i] takes as many bytes as variable ids[i] has in what is asked for. Workers and observers; training goes on
- * meanwhile, held up for one copy on each ps. With ms 0: as every call, repeat it with the same arguments until it is done. Errors: EAGAIN, ETIMEOUT, EINVAL (kind, or not averaged), ENOENT
- * (the model has no averages), ESTATE, ELOST.
+ * meanwhile, held up for one copy on each ps, which keeps memory for it until the reader leaves: the size of what is asked for, for each reader and model. With ms 0: as every call,
+ * repeat it with the same arguments until it is done; other arguments give up the one before. Errors: EAGAIN, ETIMEOUT, EINVAL (kind, or not averaged), ENOENT
+ * (the model has no averages), ENOMEM (also: a ps has none for the copy), ESTATE, ELOST.
  */
 int stepgate_model_snapshot(struct stepgate_model *model, int what, const int *ids, size_t n,
                             void *const *out, int ms, uint64_t *step);

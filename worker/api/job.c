@@ -142,7 +142,13 @@ static int job_open_routes(struct stepgate_job *job, const struct hosts *ps)
     return status;
 }
 
-/* job_need -- what a worker must be told. */
+/* job_observes -- is this process to read only? */
+static bool job_observes(const struct knobs *knobs)
+{
+    return knob_int(knobs, "job_name") == KNOB_ROLE_OBSERVER;
+}
+
+/* job_need -- what a worker must be told; an observer has no rank. */
 static int job_need(const struct knobs *knobs, const struct hosts *ps, int *workers, int *rank)
 {
     if (knob_int(knobs, "job_name") == KNOB_ROLE_PS)
@@ -160,6 +166,9 @@ static int job_need(const struct knobs *knobs, const struct hosts *ps, int *work
     *workers = knobs_workers(knobs);
     if (*workers < 0)
         return *workers;
+    *rank = 0;
+    if (job_observes(knobs))
+        return 0;
     if (!knob_given(knobs, "task_index"))
         return error_set(STEPGATE_EINVAL, 0, "give --task-index 0 .. number of workers - 1",
                          "this worker has no rank");
@@ -208,7 +217,8 @@ static int job_session(struct stepgate_job *job)
     for (size_t s = 0; s < ps.count; s++)
         addresses[s] = ps.entries[s].address;
     int64_t liveness = knob_time_ms(&job->knobs, "liveness");
-    struct session_config config = {.rank = (uint32_t)rank,
+    struct session_config config = {.observer = job_observes(&job->knobs),
+                                    .rank = (uint32_t)rank,
                                     .workers = (uint32_t)workers,
                                     .shards = (uint32_t)ps.count,
                                     .addresses = addresses,
@@ -335,16 +345,20 @@ void stepgate_job_delete(struct stepgate_job **out)
     free(job);
 }
 
-/* stepgate_job_role -- always a worker's. */
+/* stepgate_job_role -- of this process. */
 int stepgate_job_role(const struct stepgate_job *job)
 {
-    return job != NULL ? STEPGATE_ROLE_WORKER : -STEPGATE_EINVAL;
+    if (job == NULL)
+        return -STEPGATE_EINVAL;
+    return job_observes(&job->knobs) ? STEPGATE_ROLE_OBSERVER : STEPGATE_ROLE_WORKER;
 }
 
-/* stepgate_job_rank -- 0 .. size-1. */
+/* stepgate_job_rank -- 0 .. size-1; an observer's is -1. */
 int stepgate_job_rank(const struct stepgate_job *job)
 {
-    return job != NULL ? knob_int(&job->knobs, "task_index") : -STEPGATE_EINVAL;
+    if (job == NULL)
+        return -STEPGATE_EINVAL;
+    return job_observes(&job->knobs) ? -1 : knob_int(&job->knobs, "task_index");
 }
 
 /* stepgate_job_size -- T. */

@@ -30,6 +30,12 @@ static int step_need_committed(const struct stepgate_model *model)
                        : error_set(STEPGATE_ESTATE, 0, "call commit first", "the model is not committed");
 }
 
+/* step_late -- what a wait that was too long is: nothing waits for an observer, so nothing ends with its wait. */
+static int step_late(const struct stepgate_model *model, int ms)
+{
+    return ms < 0 && !session_observes(model->job->session) ? STEPGATE_ESTEPTIME : STEPGATE_ETIMEOUT;
+}
+
 /* step_timeout -- the leader, which knows who is late, speaks first. */
 static int64_t step_timeout(const struct stepgate_job *job)
 {
@@ -51,9 +57,8 @@ int stepgate_step_begin(struct stepgate_model *model, int ms, struct stepgate_st
     if (status != 0)
         return status;
     struct step_begin begin = {.model = model->session};
-    status =
-        wait_until(model->job, ms, step_timeout(model->job), ms < 0 ? STEPGATE_ESTEPTIME : STEPGATE_ETIMEOUT,
-                   "token of the next step", step_begin_attempt, &begin);
+    status = wait_until(model->job, ms, step_timeout(model->job), step_late(model, ms),
+                        "token of the next step", step_begin_attempt, &begin);
     if (status == 0 && info != NULL) {
         size_t size = info->size;
         *info = begin.info;
@@ -86,9 +91,8 @@ int stepgate_step_pull(struct stepgate_model *model, int id, int ms, uint64_t *s
     if (status != 0)
         return status;
     struct step_pull pull = {.model = model->session, .id = id};
-    status =
-        wait_until(model->job, ms, step_timeout(model->job), ms < 0 ? STEPGATE_ESTEPTIME : STEPGATE_ETIMEOUT,
-                   "value of this step", step_pull_attempt, &pull);
+    status = wait_until(model->job, ms, step_timeout(model->job), step_late(model, ms), "value of this step",
+                        step_pull_attempt, &pull);
     if (status == 0 && step_read != NULL)
         *step_read = pull.step;
     return status;
@@ -179,9 +183,8 @@ int stepgate_step_pull_rows(struct stepgate_model *model, int id, const uint64_t
         return status;
     struct step_pull_rows pull = {
         .model = model->session, .id = (uint32_t)id, .indices = indices, .count = n, .out = out};
-    status =
-        wait_until(model->job, ms, step_timeout(model->job), ms < 0 ? STEPGATE_ESTEPTIME : STEPGATE_ETIMEOUT,
-                   "rows of this step", step_pull_rows_attempt, &pull);
+    status = wait_until(model->job, ms, step_timeout(model->job), step_late(model, ms), "rows of this step",
+                        step_pull_rows_attempt, &pull);
     if (status == 0 && step_read != NULL)
         *step_read = pull.step;
     return status;

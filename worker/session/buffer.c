@@ -22,11 +22,21 @@ static int buffer_need_dense(const struct session_model *model, uint32_t variabl
     return 0;
 }
 
+/* buffer_need_use -- gradient or parameter; an observer gives no gradients. */
+static int buffer_need_use(const struct session_model *model, int use)
+{
+    if (use != STEPGATE_USE_GRADIENT && use != STEPGATE_USE_PARAMETER)
+        return error_set(STEPGATE_EINVAL, 0, "", "use %d is neither gradient nor parameter", use);
+    return use == STEPGATE_USE_GRADIENT ? session_need_worker(model->session, "have gradients") : 0;
+}
+
 /* session_gradient -- where to put that of the open contribution, or of the next one. */
 int session_gradient(struct session_model *model, uint32_t variable, void **pointer)
 {
     int status = buffer_need_placed(model);
 
+    if (status == 0)
+        status = buffer_need_use(model, STEPGATE_USE_GRADIENT);
     if (status == 0)
         status = buffer_need_dense(model, variable);
     if (status != 0)
@@ -90,14 +100,6 @@ int session_pulled(struct session_model *model, int variable, uint64_t *lowest, 
     return 0;
 }
 
-/* buffer_need_use -- gradient or parameter. */
-static int buffer_need_use(int use)
-{
-    if (use != STEPGATE_USE_GRADIENT && use != STEPGATE_USE_PARAMETER)
-        return error_set(STEPGATE_EINVAL, 0, "", "use %d is neither gradient nor parameter", use);
-    return 0;
-}
-
 /* buffer_need_quiet -- nothing is read into or sent out of the caller's memory. */
 static int buffer_need_quiet(struct session_model *model, uint32_t variable, int use)
 {
@@ -133,7 +135,7 @@ int session_attach(struct session_model *model, uint32_t variable, int use, void
         return error_set(STEPGATE_EINVAL, 0, "", "%s %s has %llu bytes, the buffer %llu",
                          gradient && needed != declared->bytes ? "the gradient of" : "variable",
                          declared->name, (unsigned long long)needed, (unsigned long long)bytes);
-    status = buffer_need_use(use);
+    status = buffer_need_use(model, use);
     if (status == 0)
         status = buffer_need_quiet(model, variable, use);
     if (status != 0)
@@ -158,7 +160,7 @@ int session_detach(struct session_model *model, uint32_t variable, int use)
     int status = buffer_need_placed(model);
 
     if (status == 0)
-        status = buffer_need_use(use);
+        status = buffer_need_use(model, use);
     if (status != 0)
         return status;
     struct session_variable *v = &model->variables[variable];
@@ -210,6 +212,8 @@ int session_is_idle(struct session_model *model, uint32_t variable)
 {
     int status = buffer_need_placed(model);
 
+    if (status == 0)
+        status = buffer_need_use(model, STEPGATE_USE_GRADIENT);
     if (status != 0)
         return status;
     const struct session_variable *v = &model->variables[variable];

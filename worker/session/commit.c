@@ -6,13 +6,32 @@
 #include "transport/base/error.h"
 #include "worker/session/inside.h"
 
+/* session_model_of -- workers number models in the order in which they are made; an observer learns the number. */
+struct session_model *session_model_of(const struct session *session, uint32_t number)
+{
+    if (!session->observer)
+        return number < session->model_count ? session->models[number] : NULL;
+    for (size_t m = 0; m < session->model_count; m++)
+        if (session->models[m]->number == number)
+            return session->models[m];
+    return NULL;
+}
+
 /* session_model_new -- the model with the next number. */
 int session_model_new(struct session *session, const char *name, struct session_model **out)
 {
     int status = session_error(session);
 
-    if (status != 0)
-        return status;
+    if (status == 0)
+        status = session_need_worker(session, "declare a model");
+    return status != 0 ? status : session_model_add(session, name, out);
+}
+
+/* session_model_add -- see inside.h. */
+int session_model_add(struct session *session, const char *name, struct session_model **out)
+{
+    int status;
+
     for (size_t m = 0; m < session->model_count; m++)
         if (name != NULL && strcmp(session->models[m]->model->name, name) == 0)
             return error_set(STEPGATE_EALREADY, 0, "give each model a name of its own",
@@ -33,7 +52,7 @@ int session_model_new(struct session *session, const char *name, struct session_
         return status;
     }
     model->session = session;
-    model->number = (uint32_t)session->model_count;
+    model->number = session->observer ? UINT32_MAX : (uint32_t)session->model_count;
     model->fetch.alarm = CLOCK_NEVER;
     session->models[session->model_count++] = model;
     *out = model;
@@ -56,6 +75,7 @@ void session_model_delete(struct session_model **out)
     }
     session_initial_delete(model);
     session_fetch_delete(model);
+    session_snapshot_delete(model);
     session_memory_delete(model);
     rows_clear(&model->rows);
     free(model->variables);
@@ -63,6 +83,7 @@ void session_model_delete(struct session_model **out)
     free(model->parts);
     free(model->pending);
     free(model->places);
+    free(model->found);
     plan_delete(&model->plan);
     model_delete(&model->model);
     free(model);
@@ -84,7 +105,7 @@ bool session_model_committed(const struct session_model *model)
 /* session_model_declaring -- what the shards are told is what counts. */
 bool session_model_declaring(const struct session_model *model)
 {
-    return model->state == MODEL_DECLARED;
+    return model->state == MODEL_DECLARED && !model->session->observer;
 }
 
 /* session_commit_segment -- cuts what is read of a fragment into chunks. */
@@ -231,8 +252,8 @@ static int session_commit_parts(struct session_model *model, struct session_shar
     return status;
 }
 
-/* session_commit_tell -- plans, and tells every shard. */
-static int session_commit_tell(struct session_model *model, uint64_t now)
+/* session_place_plan -- see inside.h. */
+int session_place_plan(struct session_model *model)
 {
     struct session *session = model->session;
     struct plan_options options = {session->shard_count, session->lanes, session->group_bytes,
@@ -250,7 +271,15 @@ static int session_commit_tell(struct session_model *model, uint64_t now)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory to place model %s", model->model->name);
     for (uint32_t s = 0; s < session->shard_count; s++)
         model->places[s].slot_stride = slot_stride(model->plan->shard[s].slot_bytes);
-    status = session_commit_cut(model);
+    return session_commit_cut(model);
+}
+
+/* session_commit_tell -- plans, and tells every shard. */
+static int session_commit_tell(struct session_model *model, uint64_t now)
+{
+    struct session *session = model->session;
+    int status = session_place_plan(model);
+
     if (status != 0)
         return status;
     struct message check = {.kind = MESSAGE_MODEL_CHECK, .model = model->number};
@@ -264,28 +293,52 @@ static int session_commit_tell(struct session_model *model, uint64_t now)
     return status;
 }
 
-/* session_commit_fits -- does [offset, offset + bytes) end at `end` or before? The offset is a ps's word: no sum may wrap. */
-static bool session_commit_fits(uint64_t offset, uint64_t bytes, uint64_t end)
-{
-    return offset <= end && bytes <= end - offset;
-}
-
-/* session_commit_granted -- is there room for everything in what a shard grants? */
-static bool session_commit_granted(const struct session_model *model, uint32_t s)
+/* session_commit_slots -- is there room for everything in the slots that a shard grants? */
+static bool session_commit_slots(const struct session_model *model, uint32_t s)
 {
     const struct session_place *place = &model->places[s];
     const struct plan_shard *planned = &model->plan->shard[s];
     uint64_t headers = slot_header_offset(model->plan->lanes, model->depth, 0, 0);
     uint64_t slots = (model->depth - 1) * place->slot_stride + planned->slot_bytes;
+
+    return session_fits(place->slot_headers, headers, place->slot_arena) &&
+           session_fits(place->slot_arena, slots > planned->arena_bytes ? slots : planned->arena_bytes,
+                        place->slots->length);
+}
+
+/* session_commit_parameters -- the same of its parameters. */
+static bool session_commit_parameters(const struct session_model *model, uint32_t s)
+{
+    const struct session_place *place = &model->places[s];
+    const struct plan_shard *planned = &model->plan->shard[s];
     uint64_t words = model->plan->lanes * sizeof(struct slot_words);
 
-    return session_commit_fits(place->slot_headers, headers, place->slot_arena) &&
-           session_commit_fits(place->slot_arena, slots > planned->arena_bytes ? slots : planned->arena_bytes,
-                               place->slots->length) &&
-           session_commit_fits(place->parity[0], planned->arena_bytes, place->parameters->length) &&
-           session_commit_fits(place->parity[1], planned->arena_bytes, place->parameters->length) &&
-           place->words % PLAN_LINE == 0 &&
-           session_commit_fits(place->words, words, place->parameters->length);
+    return session_fits(place->parity[0], planned->arena_bytes, place->parameters->length) &&
+           session_fits(place->parity[1], planned->arena_bytes, place->parameters->length) &&
+           place->words % PLAN_LINE == 0 && session_fits(place->words, words, place->parameters->length);
+}
+
+/* session_commit_short -- a shard grants too little. */
+static int session_commit_short(const struct session_model *model, uint32_t s)
+{
+    return error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
+                     "ps %u grants less memory than model %s takes", s, model->model->name);
+}
+
+/* session_place_parameters -- see inside.h. */
+int session_place_parameters(struct session_model *model, uint32_t s)
+{
+    struct session_place *place = &model->places[s];
+    struct stepgate_endpoint *pull = model->session->shards[s].pull[0].link.endpoint;
+
+    if (!place->parameters_told)
+        return -STEPGATE_EAGAIN;
+    if (place->parameters != NULL)
+        return 0;
+    int status = pull->transport->endpoint_import(pull, &place->parameters_descriptor, &place->parameters);
+    if (status != 0)
+        return status;
+    return session_commit_parameters(model, s) ? 0 : session_commit_short(model, s);
 }
 
 /* session_commit_import -- 0 when slots and parameters of every shard are there. */
@@ -297,21 +350,18 @@ static int session_commit_import(struct session_model *model)
         struct session_place *place = &model->places[s];
         struct session_shard *shard = &session->shards[s];
         struct stepgate_endpoint *control = shard->control.link.endpoint;
-        struct stepgate_endpoint *pull = shard->pull[0].link.endpoint;
         int status = 0;
 
-        if (!place->slots_told || !place->parameters_told)
+        if (!place->slots_told)
             return -STEPGATE_EAGAIN;
         if (place->slots == NULL)
             status = control->transport->endpoint_import(control, &place->slots_descriptor, &place->slots);
-        if (status == 0 && place->parameters == NULL)
-            status =
-                pull->transport->endpoint_import(pull, &place->parameters_descriptor, &place->parameters);
+        if (status == 0)
+            status = session_place_parameters(model, s);
         if (status != 0)
             return status;
-        if (!session_commit_granted(model, s))
-            return error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
-                             "ps %u grants less memory than model %s takes", s, model->model->name);
+        if (!session_commit_slots(model, s))
+            return session_commit_short(model, s);
     }
     return 0;
 }
@@ -374,10 +424,14 @@ static int session_commit_check(const struct session_model *model)
 int session_commit_try(struct session_model *model, uint64_t now, struct stepgate_model_info *info)
 {
     struct session *session = model->session;
+    int status;
 
     session_progress(session, now);
     if (session->failed)
         return session_error(session);
+    status = session_need_worker(session, "commit");
+    if (status != 0)
+        return status;
     if (!session->joined)
         return error_set(STEPGATE_ESTATE, 0, "join first", "commit before the join is done");
     if (model->state == MODEL_COMMITTED)
@@ -385,7 +439,7 @@ int session_commit_try(struct session_model *model, uint64_t now, struct stepgat
     if (model->model->count == 0)
         return error_set(STEPGATE_EINVAL, 0, "declare at least one variable", "model %s has no variable",
                          model->model->name);
-    int status = model->state == MODEL_DECLARED ? session_commit_check(model) : 0;
+    status = model->state == MODEL_DECLARED ? session_commit_check(model) : 0;
     if (status != 0)
         return status;
     status = session_commit_step(model, now);
@@ -430,10 +484,11 @@ static void session_commit_token(struct session_model *model, const struct messa
 void session_model_message(struct session *session, struct session_shard *shard, const struct message *m,
                            uint64_t now)
 {
-    struct session_model *model = m->model < session->model_count ? session->models[m->model] : NULL;
+    struct session_model *model = session_model_of(session, m->model);
     bool early = m->kind == MESSAGE_MODEL_ASK || m->kind == MESSAGE_MODEL_OK || m->kind == MESSAGE_PARAMETERS;
 
-    if (model == NULL || (early ? model->state != MODEL_TOLD : model->state < MODEL_TOLD) ||
+    if (model == NULL || (session->observer && m->kind != MESSAGE_PARAMETERS) ||
+        (early ? model->state != MODEL_TOLD : model->state < MODEL_TOLD) ||
         (m->kind == MESSAGE_TOKEN && shard->number != 0) ||
         (m->kind == MESSAGE_RELEASED && m->sequence >= model->sequence)) {
         error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",

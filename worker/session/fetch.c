@@ -80,7 +80,7 @@ static int fetch_want_variable(struct session_model *model, uint32_t variable)
     struct session_variable *v = &model->variables[variable];
     int status = session_memory_value(model, variable);
 
-    if (v->pulled_at == session_pull_key(model))
+    if (v->pulled_at == session_pull_key(model) || model->session->observer)
         v->pulled_at = 0;
     for (uint32_t i = 0; status == 0 && i < v->segments; i++) {
         const struct session_segment *segment = &model->segments[v->first_segment + i];
@@ -128,7 +128,8 @@ static int fetch_want(struct session_model *model, bool whole)
 {
     struct session_fetch *fetch = &model->fetch;
     const struct session_want *want = &fetch->want;
-    bool each = model->model->update == MODEL_ASYNC || model->model->update == MODEL_BOUNDED;
+    bool each = !model->session->observer &&
+                (model->model->update == MODEL_ASYNC || model->model->update == MODEL_BOUNDED);
     int status;
 
     fetch->key = session_pull_key(model);
@@ -250,7 +251,7 @@ static int fetch_unit(struct session_model *model, const struct pull_unit *unit)
     int status = fetch->want.rows ? fetch_room(model) : 0;
     if (status != 0)
         return status;
-    struct stepgate_endpoint *endpoint = shard->pull[unit->lane].link.endpoint;
+    struct stepgate_endpoint *endpoint = session_pull_endpoint(shard, unit->lane);
     struct stepgate_region *region = fetch->want.rows
                                          ? fetch->rows_region[shard->route]
                                          : session_value_region(model, unit->variable, shard->route, &offset);
@@ -442,7 +443,7 @@ static int fetch_aux(struct session_model *model, const struct session_want *wan
 {
     bool all = want->variable == STEPGATE_ALL;
 
-    if (want->rows)
+    if (want->rows || model->session->observer)
         return 0;
     for (uint32_t v = all ? 0 : (uint32_t)want->variable;
          v < (all ? (uint32_t)model->model->count : (uint32_t)want->variable + 1); v++) {

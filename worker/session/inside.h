@@ -30,7 +30,9 @@ struct session_shard {
 };
 
 struct session {
+    bool observer; /* reads and is not counted */
     uint32_t rank, workers, shard_count, lanes;
+    uint32_t push_lanes, pull_lanes; /* connections to each shard: all lanes; an observer's: none, and one */
     uint64_t group_bytes, cut_bytes, chunk_bytes;
     struct session_shard *shards;
     struct session_route routes[SESSION_ROUTES_MAX];
@@ -51,6 +53,7 @@ struct session {
     uint64_t suspect_until; /* CLOCK_NEVER: no suspicion */
     struct session_model **models;
     size_t model_count;
+    struct session_model *finding; /* observer: the one that the leader is asked for */
     uint64_t changes;
     struct link_batch batch;
     struct stepgate_job_stats stats;
@@ -175,9 +178,51 @@ struct session_fetch {
     struct stepgate_region *words_region[SESSION_ROUTES_MAX], *rows_region[SESSION_ROUTES_MAX];
 };
 
+/* Where a shard has a copy. */
+struct session_copy {
+    bool told;
+    uint64_t step, offset; /* offset: of the copy, within the remote */
+    struct stepgate_descriptor descriptor;
+    struct stepgate_remote *remote;
+};
+
+#define SNAPSHOT_BATCH 16
+
+/* Bytes that are on their way into the scratch memory. */
+struct session_snapshot_piece {
+    uint8_t *target;
+    uint64_t bytes;
+};
+
+/* A snapshot that is under way: what is wanted, and where it is (snapshot.c). */
+struct session_snapshot {
+    bool active, refused; /* refused: a shard cannot make it */
+    uint64_t id;          /* of the newest one asked for */
+    uint32_t what;        /* enum board_what */
+    uint32_t *ids;        /* [count] */
+    void **out;           /* the same */
+    size_t count;
+    struct session_copy *copies; /* [shards] */
+    size_t at_variable, at_piece;
+    uint64_t at_byte;      /* what is next */
+    uint64_t posted, done; /* reads */
+    uint8_t *scratch;
+    struct stepgate_region *scratch_region[SESSION_ROUTES_MAX];
+    struct session_snapshot_piece batch[SNAPSHOT_BATCH];
+    size_t batch_count;
+};
+
+/* What the leader is asked about contributions. */
+struct session_counts {
+    bool wanted, there;
+    uint32_t rank;
+    uint64_t asked; /* questions that were not answered yet: the answer to the newest one counts */
+    struct session_count value;
+};
+
 struct session_model {
     struct session *session;
-    uint32_t number;
+    uint32_t number; /* the ps's; UINT32_MAX: an observer does not know it yet */
     struct model *model;
     struct plan *plan;
     int state;      /* enum session_model_state */
@@ -222,7 +267,38 @@ struct session_model {
     uint32_t unpushed;                        /* variables of the open step neither pushed nor absent */
     uint32_t present;                         /* variables with a gradient in the open step */
     double weight;
+    uint8_t *found; /* observer: the description that comes in */
+    uint64_t found_total, found_there;
+    bool found_all;
+    uint64_t find_at; /* not to be asked for before */
+    struct session_snapshot snapshot;
+    struct session_counts counts;
 };
+
+/* session_model_of -- the model of that number; NULL: there is none. */
+struct session_model *session_model_of(const struct session *session, uint32_t number);
+/* session_model_add -- a model of that name, to be declared or found. */
+int session_model_add(struct session *session, const char *name, struct session_model **out);
+/* session_need_worker -- what observers cannot do. */
+int session_need_worker(const struct session *session, const char *what);
+/* session_place_plan -- plans a model that is known, and cuts it into what is moved. */
+int session_place_plan(struct session_model *model);
+/* session_place_parameters -- takes over the parameters of a shard that has granted them. Errors: EAGAIN. */
+int session_place_parameters(struct session_model *model, uint32_t shard);
+/* session_fits -- does [offset, offset + bytes) end at `end` or before? The offset is a ps's word: no sum may wrap. */
+static inline bool session_fits(uint64_t offset, uint64_t bytes, uint64_t end)
+{
+    return offset <= end && bytes <= end - offset;
+}
+/* session_observe_message -- a message for observers alone; false: it is not due. */
+bool session_observe_message(struct session *session, const struct session_shard *shard,
+                             const struct message *message, uint64_t now);
+/* session_snapshot_message -- a shard has made its copy, or cannot. */
+bool session_snapshot_message(struct session *session, const struct session_shard *shard,
+                              const struct message *message);
+void session_snapshot_delete(struct session_model *model);
+/* session_counts_message -- the leader's answer. */
+bool session_counts_message(struct session *session, const struct message *message);
 
 /* session_model_message -- a message about a model has arrived from a shard. */
 void session_model_message(struct session *session, struct session_shard *shard,
@@ -292,15 +368,21 @@ bool session_pulls_all(const struct session_model *model, uint32_t variable);
 bool session_reading(const struct session_model *model, uint32_t variable);
 
 /* What a completion belongs to. */
-enum session_context_kind { CONTEXT_PULL = 1, CONTEXT_FETCH = 2, CONTEXT_WRITE = 3 };
+enum session_context_kind { CONTEXT_PULL = 1, CONTEXT_FETCH = 2, CONTEXT_WRITE = 3, CONTEXT_SNAPSHOT = 4 };
 static inline uint64_t session_context(const struct session_model *model, int kind, uint32_t variable)
 {
     return (uint64_t)model->number << 40 | (uint64_t)kind << 32 | variable;
 }
-/* session_mapped -- is the slot memory of this shard mapped here? */
+/* session_mapped -- is the memory of this shard mapped here? Observers have no slots. */
 static inline bool session_mapped(const struct session_place *place)
 {
-    return place->slots->mapped != NULL && place->parameters->mapped != NULL;
+    return (place->slots == NULL || place->slots->mapped != NULL) && place->parameters->mapped != NULL;
+}
+/* session_pull_endpoint -- what is read of a lane is read over its own connection, if it has one. */
+static inline struct stepgate_endpoint *session_pull_endpoint(const struct session_shard *shard,
+                                                              uint32_t lane)
+{
+    return shard->pull[lane < shard->session->pull_lanes ? lane : 0].link.endpoint;
 }
 
 #endif

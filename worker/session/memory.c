@@ -101,6 +101,15 @@ static uint64_t memory_rows_bytes(struct session_model *model, uint32_t variable
     return bytes;
 }
 
+/* memory_keeps -- does the variable's value have its place in local memory from the start? */
+static bool memory_keeps(const struct session_model *model, uint32_t variable)
+{
+    int kind = model->model->variables[variable].kind;
+
+    return !model->variables[variable].in_place && kind != STEPGATE_SPARSE &&
+           !(model->session->observer && kind == STEPGATE_AUX);
+}
+
 /* memory_sort_out -- which buffers are the slots and parameters themselves, and where the others will lie in local memory. Returns the bytes of frozen gradients. */
 static uint64_t memory_sort_out(struct session_model *model)
 {
@@ -117,9 +126,11 @@ static uint64_t memory_sort_out(struct session_model *model)
         model->in_place = model->in_place && (v->in_place || declared->kind == STEPGATE_AUX);
         v->direct = mapped && whole && !declared->frozen && !sparse;
         v->value_offset = model->local_value_bytes;
-        if (!v->in_place && !sparse)
+        if (memory_keeps(model, i))
             model->local_value_bytes += memory_room(declared->bytes);
-        if (sparse) {
+        if (model->session->observer) {
+            v->direct = false; /* gives no gradients */
+        } else if (sparse) {
             uint64_t bytes = memory_rows_bytes(model, i);
             v->gradient_offset = model->local_gradient_stride;
             model->local_gradient_stride += mapped || declared->frozen ? 0 : bytes;
@@ -194,8 +205,9 @@ int session_memory_new(struct session_model *model)
     if (status != 0)
         return status;
     for (uint32_t v = 0; v < model->model->count; v++) {
-        memory_gradient(model, v);
-        if (!model->variables[v].in_place && model->model->variables[v].kind != STEPGATE_SPARSE)
+        if (!model->session->observer)
+            memory_gradient(model, v);
+        if (memory_keeps(model, v))
             model->variables[v].value = model->local_values + model->variables[v].value_offset;
     }
     return 0;

@@ -8,15 +8,15 @@
 /* session_model_completion -- a read or write has finished; a failed one is followed by the end of its link. */
 void session_model_completion(struct session *session, uint64_t context, int status)
 {
-    uint64_t number = context >> 40;
+    struct session_model *model = session_model_of(session, (uint32_t)(context >> 40));
 
-    if (status != 0 || number >= session->model_count)
+    if (status != 0 || model == NULL)
         return;
-    struct session_model *model = session->models[number];
     struct session_variable *v =
         (uint32_t)context < model->model->count ? &model->variables[(uint32_t)context] : NULL;
     switch (context >> 32 & 0xffu) {
     case CONTEXT_FETCH: model->fetch.done++; return;
+    case CONTEXT_SNAPSHOT: model->snapshot.done++; return;
     case CONTEXT_PULL:
         if (v != NULL)
             v->pull_done++;
@@ -222,14 +222,29 @@ static int pulls_try(struct session_model *model, const struct session_want *wan
             0) /* a caller that is told EAGAIN may sleep: nothing that is here by now may be overlooked */
             status = pulls_attempt(model, want, now);
     }
+    if (status == 0 && model->session->observer)
+        model->sending++; /* has no begins: its next pull is another one */
     return status;
+}
+
+/* pulls_check -- nobody else has what a worker keeps for itself. */
+static int pulls_check(const struct session_model *model, int variable)
+{
+    if (model->session->observer && variable != STEPGATE_ALL &&
+        model->model->variables[variable].kind == STEPGATE_AUX)
+        return error_set(STEPGATE_EINVAL, 0, "", "variable %s is private to each worker",
+                         model->model->variables[variable].name);
+    return 0;
 }
 
 /* session_pull_try -- see session.h. */
 int session_pull_try(struct session_model *model, int variable, uint64_t now, uint64_t *step_read)
 {
     const struct session_want want = {.variable = variable};
-    int status = pulls_try(model, &want, now);
+    int status = pulls_check(model, variable);
+
+    if (status == 0)
+        status = pulls_try(model, &want, now);
 
     if (status == 0 && step_read != NULL)
         *step_read = pulls_step(model, variable);

@@ -20,6 +20,7 @@ int session_new(const struct session_config *config, uint64_t now, struct sessio
 
     if (session == NULL)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for the session");
+    session->observer = config->observer;
     session->rank = config->rank;
     session->workers = config->workers;
     session->shard_count = config->shards;
@@ -35,13 +36,14 @@ int session_new(const struct session_config *config, uint64_t now, struct sessio
     session->suspect_until = CLOCK_NEVER;
     session->stats.size = sizeof(session->stats);
     random_seed(&session->random, config->incarnation ^ (UINT64_C(0x9e3779b97f4a7c15) * (config->rank + 1u)));
-    session->hello = (struct hello){.version = HELLO_VERSION,
-                                    .role = STEPGATE_ROLE_WORKER,
-                                    .rank = config->rank,
-                                    .job = hello_job_hash(config->job),
-                                    .incarnation = config->incarnation,
-                                    .workers = config->workers,
-                                    .shards = config->shards};
+    session->hello =
+        (struct hello){.version = HELLO_VERSION,
+                       .role = (uint8_t)(config->observer ? STEPGATE_ROLE_OBSERVER : STEPGATE_ROLE_WORKER),
+                       .rank = config->rank,
+                       .job = hello_job_hash(config->job),
+                       .incarnation = config->incarnation,
+                       .workers = config->workers,
+                       .shards = config->shards};
     for (unsigned r = 0; r < SESSION_ROUTES_MAX && config->routes[r].queue != NULL; r++)
         session->routes[session->route_count++] = config->routes[r];
     session->shards = calloc(config->shards, sizeof(*session->shards));
@@ -196,6 +198,8 @@ static void session_welcome(struct session *session, struct session_shard *shard
         return;
     }
     session->lanes = m->lanes;
+    session->push_lanes = session->observer ? 0 : m->lanes;
+    session->pull_lanes = session->observer ? 1 : m->lanes;
     session->group_bytes = m->group_bytes;
     session->cut_bytes = m->cut_bytes;
     shard->push = calloc(m->lanes, sizeof(*shard->push));
@@ -240,11 +244,28 @@ static void session_message(struct session *session, struct session_shard *shard
     case MESSAGE_PARAMETERS:
     case MESSAGE_RELEASED:
     case MESSAGE_TOKEN: session_model_message(session, shard, m, now); return;
-    default:
-        error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
-                  "ps %u sent a %s, which is not for workers", shard->number, message_name(m->kind));
-        session_fail(session);
+    case MESSAGE_MODEL_PART:
+    case MESSAGE_FOUND:
+        if (!session_observe_message(session, shard, m, now))
+            break;
+        return;
+    case MESSAGE_SNAPSHOT_READY:
+    case MESSAGE_SNAPSHOT_DONE:
+        if (!session_snapshot_message(session, shard, m))
+            break;
+        return;
+    case MESSAGE_COUNTS:
+        if (!session_counts_message(session, m))
+            break;
+        return;
+    default: break;
     }
+    if (session->failed)
+        return;
+    error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
+              "ps %u sent a %s, which is not for %s, or not now", shard->number, message_name(m->kind),
+              session->observer ? "observers" : "workers");
+    session_fail(session);
 }
 
 /* session_connection_of -- the connection that a link is part of. */
@@ -305,8 +326,11 @@ static bool session_is_up(const struct session *session, const struct session_sh
 {
     if (!shard->welcome || shard->control.link.state != LINK_UP)
         return false;
-    for (uint32_t l = 0; l < session->lanes; l++)
-        if (shard->push[l].link.state != LINK_UP || shard->pull[l].link.state != LINK_UP)
+    for (uint32_t l = 0; l < session->push_lanes; l++)
+        if (shard->push[l].link.state != LINK_UP)
+            return false;
+    for (uint32_t l = 0; l < session->pull_lanes; l++)
+        if (shard->pull[l].link.state != LINK_UP)
             return false;
     return true;
 }
@@ -397,10 +421,10 @@ static int session_poll(struct session *session, uint64_t now)
     for (uint32_t s = 0; s < session->shard_count && !session->failed; s++) {
         struct session_shard *shard = &session->shards[s];
         session_attend(session, shard, &shard->control, HELLO_CONTROL, 0, now);
-        for (uint32_t l = 0; shard->welcome && l < session->lanes; l++) {
+        for (uint32_t l = 0; shard->welcome && l < session->push_lanes; l++)
             session_attend(session, shard, &shard->push[l], HELLO_PUSH, l, now);
+        for (uint32_t l = 0; shard->welcome && l < session->pull_lanes; l++)
             session_attend(session, shard, &shard->pull[l], HELLO_PULL, l, now);
-        }
     }
     session_watch_join(session, now);
     if (now >= session->suspect_until && !session->failed) {
@@ -454,10 +478,10 @@ uint64_t session_deadline(const struct session *session)
     for (uint32_t s = 0; s < session->shard_count; s++) {
         const struct session_shard *shard = &session->shards[s];
         deadline = session_earlier(deadline, session_connection_deadline(&shard->control));
-        for (uint32_t l = 0; shard->welcome && l < session->lanes; l++) {
+        for (uint32_t l = 0; shard->welcome && l < session->push_lanes; l++)
             deadline = session_earlier(deadline, session_connection_deadline(&shard->push[l]));
+        for (uint32_t l = 0; shard->welcome && l < session->pull_lanes; l++)
             deadline = session_earlier(deadline, session_connection_deadline(&shard->pull[l]));
-        }
     }
     for (size_t m = 0; m < session->model_count; m++)
         deadline = session_earlier(deadline, session->models[m]->fetch.alarm);
@@ -491,7 +515,10 @@ static void session_end(struct session *session)
     struct stepgate_error last;
 
     error_save(&last);
-    error_set(STEPGATE_EENDED, 0, "delete the job", "worker %u has left the job", session->rank);
+    if (session->observer)
+        error_set(STEPGATE_EENDED, 0, "delete the job", "this observer has left the job");
+    else
+        error_set(STEPGATE_EENDED, 0, "delete the job", "worker %u has left the job", session->rank);
     session_fail(session);
     error_restore(&last);
 }
@@ -517,12 +544,16 @@ int session_leave_try(struct session *session, uint64_t now)
 /* session_barrier_try -- one barrier after the other. */
 int session_barrier_try(struct session *session, uint64_t now)
 {
+    int status = session_need_worker(session, "barrier");
+
+    if (status != 0)
+        return status;
     session_progress(session, now);
     if (session->failed)
         return session_error(session);
     if (!session->barrier_sent) {
         struct message m = {.kind = MESSAGE_BARRIER, .step = session->barrier_sequence + 1};
-        int status = link_send(&session->shards[0].control.link, &m, now);
+        status = link_send(&session->shards[0].control.link, &m, now);
         if (status != 0)
             return status;
         session->barrier_sequence++;

@@ -25,6 +25,7 @@ struct session_route {
 };
 
 struct session_config {
+    bool observer; /* reads and is not counted; its rank is 0 */
     uint32_t rank, workers, shards;
     const char *const *addresses;                    /* [shards]; copied */
     struct session_route routes[SESSION_ROUTES_MAX]; /* tried in this order; queue NULL: none */
@@ -94,5 +95,42 @@ int session_parameter(struct session_model *model, uint32_t variable, const void
 int session_attach(struct session_model *model, uint32_t variable, int use, void *pointer, uint64_t bytes);
 int session_detach(struct session_model *model, uint32_t variable, int use);
 int session_is_idle(struct session_model *model, uint32_t variable);
+
+/* session_observes -- is this an observer's? */
+bool session_observes(const struct session *session);
+/* session_observe -- the model of that name, to be learned from the ps; the one of an earlier call if there was one. */
+int session_observe(struct session *session, const char *name, struct session_model **out);
+int session_observe_try(struct session_model *model, uint64_t now);
+
+/* session_tune -- a hyper-parameter changes at a step; only worker 0 may say so. */
+int session_tune(struct session_model *model, const char *key, const char *value, uint64_t from_step,
+                 uint64_t now);
+/* session_slot_name -- of optimizer slot `index`; NULL behind the last. */
+const char *session_slot_name(const struct session_model *model, unsigned index);
+/* session_slot_power -- 0 or 1: the name of a power that adam has as a slot of the model; -1: another one. */
+int session_slot_power(const struct session_model *model, const char *name);
+
+/* What became of a worker's contributions, and adam's powers, all as of one step. */
+struct session_count {
+    uint64_t step, accepted, stale, non_finite, empty;
+    float powers[2];
+};
+/* session_counts_try -- asks the leader. Whoever gives up says so with session_counts_cancel. */
+int session_counts_try(struct session_model *model, uint32_t rank, uint64_t now, struct session_count *out);
+void session_counts_cancel(struct session_model *model);
+
+/* What a snapshot is of. */
+enum session_what { SESSION_PARAMETERS = 1, SESSION_AVERAGES = 2, SESSION_SLOT = 3 /* and up */ };
+/* session_snapshot_check -- can that be copied of these variables? Errors: EINVAL, ENOENT, ESTATE. */
+int session_snapshot_check(const struct session_model *model, uint32_t what, const int *ids, size_t count);
+/* session_snapshot_bytes -- how much of it a variable has. */
+uint64_t session_snapshot_bytes(const struct session_model *model, uint32_t what, uint32_t variable);
+/*
+ * session_snapshot_try -- copies of variables as of one exact step; what was checked before. Another request takes the place of one that is not
+ * done. Whoever gives up says so with session_snapshot_cancel. Errors: EAGAIN, ENOMEM.
+ */
+int session_snapshot_try(struct session_model *model, uint32_t what, const int *ids, size_t count,
+                         void *const *out, uint64_t now, uint64_t *step);
+void session_snapshot_cancel(struct session_model *model, uint64_t now);
 
 #endif

@@ -30,6 +30,8 @@ int session_begin_try(struct session_model *model, uint64_t now, struct stepgate
 
     if (session_error(session) != 0)
         return session_error(session);
+    if (session->observer)
+        return session_need_worker(session, "begin a step");
     if (model->open)
         return error_set(STEPGATE_ESTATE, 0, "call finish or abandon first", "step %llu is still open",
                          (unsigned long long)model->step);
@@ -61,6 +63,8 @@ static int step_may_hand_in(const struct session_model *model, uint32_t variable
 {
     int status = session_error(model->session);
 
+    if (status == 0)
+        status = session_need_worker(model->session, "push");
     if (status != 0)
         return status;
     if (!model->open)
@@ -298,6 +302,8 @@ int session_finish(struct session_model *model, double weight, uint64_t now)
 {
     int status = session_error(model->session);
 
+    if (status == 0)
+        status = session_need_worker(model->session, "finish a step");
     if (status != 0)
         return status;
     if (!model->open)
