@@ -47,7 +47,8 @@ int stepgate_job_fd(struct stepgate_job *job);
 int stepgate_job_progress(struct stepgate_job *job);
 /* stepgate_job_interrupt -- async-signal-safe: the wait that is under way (or the next one) returns -STEPGATE_EINTR. */
 void stepgate_job_interrupt(struct stepgate_job *job);
-/* stepgate_job_barrier -- returns when every worker of the job is in it. */
+/* stepgate_job_barrier -- returns when every worker of the job is in it. A worker that waits there holds nobody back in update bounded, and afterwards nobody
+ * counts as ahead. */
 int stepgate_job_barrier(struct stepgate_job *job, int ms);
 /* stepgate_job_leave -- says good-bye to every ps: this worker is done. Nothing but _delete is left afterwards. */
 int stepgate_job_leave(struct stepgate_job *job, int ms);

@@ -44,14 +44,20 @@ static int async_check(struct mode *mode, const struct mode_contribution *c)
     return status != 0 ? status : mode_check_waiting(mode, c);
 }
 
-/* async_slowest -- contributions of whoever is there and has handed in the fewest. */
+/* async_clock -- contributions of a rank since everybody last met. */
+static uint64_t async_clock(const struct mode *mode, uint32_t rank)
+{
+    return mode->ranks[rank].next - mode->ranks[rank].base;
+}
+
+/* async_slowest -- the clock of whoever is there, rests in no barrier and has handed in the fewest; UINT64_MAX: there is nobody. */
 static uint64_t async_slowest(const struct mode *mode)
 {
     uint64_t slowest = UINT64_MAX;
 
     for (uint32_t r = 0; r < mode->settings.workers; r++)
-        if (!mode->ranks[r].gone && mode->ranks[r].next < slowest)
-            slowest = mode->ranks[r].next;
+        if (!mode->ranks[r].gone && !mode->ranks[r].resting && async_clock(mode, r) < slowest)
+            slowest = async_clock(mode, r);
     return slowest;
 }
 
@@ -64,7 +70,8 @@ static void async_release(struct mode *mode)
 
     for (uint32_t i = 0; i < async->held.length; i++) {
         uint32_t rank = async->held.ranks[i];
-        if (mode->ranks[rank].next - slowest > async->bound) {
+        uint64_t clock = async_clock(mode, rank);
+        if (clock > slowest && clock - slowest > async->bound) {
             async->held.ranks[kept++] = rank;
             continue;
         }
@@ -156,7 +163,7 @@ static void async_gone(struct mode *mode, uint32_t rank)
 /* async_missing -- tokens are held until this rank hands in. */
 static bool async_missing(const struct mode *mode, uint32_t rank)
 {
-    return mode->async->held.length > 0 && mode->ranks[rank].next == async_slowest(mode);
+    return mode->async->held.length > 0 && async_clock(mode, rank) == async_slowest(mode);
 }
 
 const struct mode_kind mode_kind_async = {.update = MODEL_ASYNC,
@@ -173,5 +180,6 @@ const struct mode_kind mode_kind_bounded = {.update = MODEL_BOUNDED,
                                             .contribute = async_contribute,
                                             .applied = async_applied,
                                             .gone = async_gone,
+                                            .clocks = async_settle,
                                             .missing = async_missing,
                                             .clear = async_clear};

@@ -23,6 +23,8 @@ struct mode_rank {
     bool gone;
     bool waiting;  /* tf, async, bounded: its last contribution is not answered yet */
     uint64_t next; /* sequence of its next contribution; so many it has handed in */
+    bool resting;  /* bounded: in a barrier: it holds nobody back */
+    uint64_t base; /* bounded: what `next` was when everybody last met in a barrier */
     struct mode_counts counts;
     struct mode_answer answer; /* tf, async, bounded */
 };
@@ -42,6 +44,8 @@ struct mode_kind {
     void (*contribute)(struct mode *mode, const struct mode_contribution *contribution);
     int (*applied)(struct mode *mode);
     void (*gone)(struct mode *mode, uint32_t rank);
+    /* Who is how far ahead has changed without a contribution; NULL: nobody asks. */
+    void (*clocks)(struct mode *mode);
     bool (*missing)(const struct mode *mode, uint32_t rank);
     void (*clear)(struct mode *mode);
 };

@@ -129,6 +129,7 @@ int mode_contribute(struct mode *mode, const struct mode_contribution *contribut
     if (status != 0)
         return status;
     mode->ranks[contribution->rank].next++;
+    mode->ranks[contribution->rank].resting = false;
     mode->kind->contribute(mode, contribution);
     return 0;
 }
@@ -162,6 +163,38 @@ int mode_gone(struct mode *mode, uint32_t rank)
         return status;
     mode->ranks[rank].gone = true;
     mode->kind->gone(mode, rank);
+    return 0;
+}
+
+/* mode_rest -- only bounded looks at it. */
+int mode_rest(struct mode *mode, uint32_t rank)
+{
+    if (rank >= mode->settings.workers)
+        return error_set(STEPGATE_EPROTOCOL, 0, "", "worker %u is in a barrier: there are %u", rank,
+                         mode->settings.workers);
+    if (mode->failed || mode->kind->clocks == NULL)
+        return 0;
+    int status = mode_reserve(mode);
+    if (status != 0)
+        return status;
+    mode->ranks[rank].resting = true;
+    mode->kind->clocks(mode);
+    return 0;
+}
+
+/* mode_meet -- clocks start again. */
+int mode_meet(struct mode *mode)
+{
+    if (mode->failed || mode->kind->clocks == NULL)
+        return 0;
+    int status = mode_reserve(mode);
+    if (status != 0)
+        return status;
+    for (uint32_t r = 0; r < mode->settings.workers; r++) {
+        mode->ranks[r].resting = false;
+        mode->ranks[r].base = mode->ranks[r].next;
+    }
+    mode->kind->clocks(mode);
     return 0;
 }
 

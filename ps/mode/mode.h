@@ -87,6 +87,13 @@ int mode_contribute(struct mode *mode, const struct mode_contribution *contribut
 int mode_applied(struct mode *mode, uint64_t step);
 /* mode_gone -- a worker left or was lost: what it has not completed never counts. May be repeated. Errors: EPROTOCOL (no such rank), ENOMEM. */
 int mode_gone(struct mode *mode, uint32_t rank);
+/*
+ * mode_rest -- a worker waits in a barrier: bounded: until it hands in again it holds nobody back, for it would wait there for those it holds.
+ * Errors: EPROTOCOL (no such rank), ENOMEM.
+ */
+int mode_rest(struct mode *mode, uint32_t rank);
+/* mode_meet -- everybody was in the barrier: bounded: from here on nobody is ahead. Errors: ENOMEM. */
+int mode_meet(struct mode *mode);
 /* mode_decide -- 1 and the next decision, or 0. Nothing comes after MODE_FAIL. */
 int mode_decide(struct mode *mode, struct mode_decision *out);
 uint64_t mode_step(const struct mode *mode); /* gs */

@@ -173,6 +173,7 @@ struct shard {
     bool leader_knows;                           /* that the job has failed, too */
     struct shard_model *models[SLOT_MODELS_MAX]; /* by number; NULL: nobody has spoken of it */
     uint32_t model_end;                          /* behind the highest number spoken of */
+    uint64_t met;                                /* the barrier that was over last */
     struct leader_model *leads[SLOT_MODELS_MAX];
     uint64_t started, join_deadline, join_report_at, attend_at;
     bool gathered;
@@ -279,6 +280,8 @@ int leader_place(struct shard_model *model);
 void leader_norm(struct shard *shard, uint32_t from, const struct message *message, uint64_t now);
 /* leader_gone -- a worker left, or was lost where the job goes on without it. */
 void leader_gone(struct shard *shard, uint32_t rank, uint64_t now);
+/* leader_rest -- a worker waits in a barrier: it must not hold back those it waits for. */
+void leader_rest(struct shard *shard, uint32_t rank, uint64_t now);
 void leader_tune(struct shard *shard, const struct message *message, uint64_t now);
 /* leader_counts -- answers MESSAGE_COUNTS_ASK. */
 void leader_counts(const struct shard *shard, const struct message *ask, struct message *answer);

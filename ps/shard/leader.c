@@ -510,6 +510,37 @@ void leader_counts(const struct shard *shard, const struct message *ask, struct 
     memcpy(&answer->powers[1], &lead->powers.beta2_power, sizeof(float));
 }
 
+/* leader_rest -- see inside.h. */
+void leader_rest(struct shard *shard, uint32_t rank, uint64_t now)
+{
+    for (uint32_t m = 0; m < shard->model_end && !shard->failed; m++) {
+        struct leader_model *lead = shard->leads[m];
+        if (lead == NULL || lead->mode == NULL)
+            continue;
+        if (mode_rest(lead->mode, rank) != 0)
+            shard_abort(shard, now);
+        else
+            leader_carry_out(shard, shard->models[m], now);
+    }
+}
+
+/* leader_meet -- a barrier is over: nobody is ahead of anybody. */
+static void leader_meet(struct shard *shard, uint64_t barrier, uint64_t now)
+{
+    if (barrier == UINT64_MAX || barrier <= shard->met)
+        return;
+    shard->met = barrier;
+    for (uint32_t m = 0; m < shard->model_end && !shard->failed; m++) {
+        struct leader_model *lead = shard->leads[m];
+        if (lead == NULL || lead->mode == NULL)
+            continue;
+        if (mode_meet(lead->mode) != 0)
+            shard_abort(shard, now);
+        else
+            leader_carry_out(shard, shard->models[m], now);
+    }
+}
+
 /* leader_barrier -- lets go when every worker that is still there is in the same barrier. */
 void leader_barrier(struct shard *shard, uint64_t now)
 {
@@ -524,6 +555,7 @@ void leader_barrier(struct shard *shard, uint64_t now)
         if (member->barrier < lowest)
             lowest = member->barrier;
     }
+    leader_meet(shard, lowest, now);
     const struct message over = {.kind = MESSAGE_BARRIER_OVER, .step = lowest};
     for (uint32_t w = 0; lowest != UINT64_MAX && lowest > 0 && w < shard->config.workers; w++)
         if (shard->members[w].barrier == lowest)

@@ -228,6 +228,7 @@ void shard_member_message(struct shard *shard, uint32_t rank, const struct messa
             break;
         if (m->step > member->barrier)
             member->barrier = m->step;
+        leader_rest(shard, rank, now);
         leader_barrier(shard, now);
         return;
     case MESSAGE_LEAVE:

@@ -176,6 +176,20 @@ static inline const char *gone(struct play *p, uint32_t rank)
     return play_decisions(p);
 }
 
+/* rests -- a worker waits in a barrier. */
+static inline const char *rests(struct play *p, uint32_t rank)
+{
+    assert_int_equal(mode_rest(p->mode, rank), 0);
+    return play_decisions(p);
+}
+
+/* meet -- everybody was in the barrier. */
+static inline const char *meet(struct play *p)
+{
+    assert_int_equal(mode_meet(p->mode), 0);
+    return play_decisions(p);
+}
+
 /* refused -- a contribution that breaks the protocol changes nothing. */
 static inline void refused(struct play *p, uint32_t rank, uint64_t sequence, uint64_t step)
 {

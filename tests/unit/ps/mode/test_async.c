@@ -190,6 +190,64 @@ static void one_that_is_gone_gets_no_held_token(void **state)
     play_stop(&p);
 }
 
+static void who_waits_in_a_barrier_holds_nobody(void **state)
+{
+    struct play p = bounded(0, 3);
+
+    (void)state;
+    says(push(&p, 1, 0), "C0(1.0)");
+    says(applied(&p, 0), "");
+    says(push(&p, 0, 0), "C1(0.0)");
+    says(rests(&p, 2), "T1=2+0 T0=2+1~1");
+    says(applied(&p, 1), "");
+    says(push(&p, 1, 2), "C2(1.1)");
+    assert_false(mode_missing(p.mode, 2));
+    says(applied(&p, 2), "");
+    says(rests(&p, 0), "T1=3+2");
+    assert_int_equal(mode_rest(p.mode, 3), -STEPGATE_EPROTOCOL);
+    play_stop(&p);
+}
+
+static void who_hands_in_after_all_rests_no_more(void **state)
+{
+    struct play p = bounded(1, 2);
+
+    (void)state;
+    says(rests(&p, 1), "");
+    says(push(&p, 0, 0), "C0(0.0) T0=1+0");
+    says(applied(&p, 0), "");
+    says(push(&p, 0, 1), "C1(0.1) T0=2+1");
+    says(applied(&p, 1), "");
+    says(push(&p, 0, 2), "C2(0.2) T0=3+2");
+    says(applied(&p, 2), "");
+    says(push(&p, 1, 0), "C3(1.0) T1=4+3~3");
+    says(applied(&p, 3), "");
+    /* 4 against 1 now. */
+    says(push(&p, 0, 3), "C4(0.3)");
+    says(applied(&p, 4), "");
+    assert_true(mode_missing(p.mode, 1));
+    says(rests(&p, 1), "T0=5+4~1");
+    play_stop(&p);
+}
+
+static void after_a_barrier_nobody_is_ahead(void **state)
+{
+    struct play p = bounded(0, 2);
+
+    (void)state;
+    says(rests(&p, 1), "");
+    says(push(&p, 0, 0), "C0(0.0) T0=1+0");
+    says(applied(&p, 0), "");
+    says(push(&p, 0, 1), "C1(0.1) T0=2+1");
+    says(applied(&p, 1), "");
+    says(rests(&p, 0), "");
+    says(meet(&p), "");
+    says(push(&p, 0, 2), "C2(0.2)");
+    says(applied(&p, 2), "");
+    says(push(&p, 1, 0), "C3(1.0) T0=4+2 T1=4+3~3");
+    play_stop(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +265,9 @@ int main(void)
         cmocka_unit_test(the_token_of_a_dropped_one_is_held_too),
         cmocka_unit_test(the_slowest_that_is_gone_holds_nobody),
         cmocka_unit_test(one_that_is_gone_gets_no_held_token),
+        cmocka_unit_test(who_waits_in_a_barrier_holds_nobody),
+        cmocka_unit_test(who_hands_in_after_all_rests_no_more),
+        cmocka_unit_test(after_a_barrier_nobody_is_ahead),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
