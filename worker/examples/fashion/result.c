@@ -42,6 +42,21 @@ static json_t *result_counts(const struct result *result, size_t offset)
     return array;
 }
 
+/* result_points -- what was judged beside the training */
+static json_t *result_points(const struct result *result)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < result->points_count; i++) {
+        const struct observer_point *point = &result->points[i];
+        json_t *object =
+            json_pack("{sIsf}", "step", (json_int_t)point->step, "test_accuracy", point->accuracy);
+        if (point->average_accuracy >= 0.0)
+            json_object_set_new(object, "test_accuracy_ema", json_real(point->average_accuracy));
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
 /* result_real -- a number, if there is one */
 static void result_real(json_t *json, bool there, const char *key, double number)
 {
@@ -68,6 +83,7 @@ static void result_mode(json_t *json, const struct settings *settings, const str
     result_real(json, settings->straggle.probability > 0.0, "straggle_probability",
                 settings->straggle.probability);
     result_integer(json, settings->straggle.probability > 0.0, "straggle_ms", settings->straggle.ms);
+    result_integer(json, settings->evaluate_every > 0, "evaluate_every", settings->evaluate_every);
 }
 
 /* result_recipe -- what was done with the mean gradient */
@@ -108,6 +124,8 @@ static void result_outcome(json_t *json, const struct result *result, const stru
         json_object_set_new(json, "non_finite",
                             result_counts(result, offsetof(struct exchange_counts, non_finite)));
     }
+    if (result->points_count > 0)
+        json_object_set_new(json, "evaluations", result_points(result));
 }
 
 /* result_json -- all of it */
