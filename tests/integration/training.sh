@@ -40,10 +40,12 @@ matches() {
     local flags=()
     while [ "$1" != -- ]; do flags+=("$1"); shift; done
     shift
-    alone alone "$@"
+    alone alone "$@" &
+    local process=$!
+    train job "${flags[@]}" -- "$@"
+    wait $process
     digest=$(number alone params_sha256)
     [ -n "$digest" ] || wrong "$*: no digest"
-    train job "${flags[@]}" -- "$@"
     same "digest of ${flags[*]} -- $*" "$digest" "$(number job params_sha256)"
 }
 # differ WHAT: the digest is none that was seen before
