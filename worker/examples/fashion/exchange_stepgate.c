@@ -5,14 +5,17 @@
 
 #include "stepgate/stepgate.h"
 #include "worker/examples/fashion/exchange_model.h"
+#include "worker/examples/fashion/exchange_snapshot.h"
+#include "worker/examples/fashion/observer.h"
 
 struct exchange_stepgate {
     struct exchange exchange;
     struct exchange_link *link;
     struct stepgate_model *model;
     struct recipe recipe;
-    bool together; /* a pull of all variables, so that they are of one step */
-    bool pulled;   /* all, since the last begin */
+    struct observer *observer; /* somebody else's; NULL: there is none */
+    bool together;             /* a pull of all variables, so that they are of one step */
+    bool pulled;               /* all, since the last begin */
     /* With parameters of 16 bits only: */
     struct values widened;
     struct values gradients;
@@ -37,6 +40,8 @@ static int exchange_stepgate_begin(struct exchange *exchange, struct exchange_st
     self->pulled = false;
     for (unsigned v = 0; v < NETWORK_VARIABLES; v++)
         self->wide[v] = false;
+    if (self->observer != NULL)
+        observer_tell(self->observer, info.step);
     return 0;
 }
 
@@ -119,16 +124,24 @@ static int exchange_stepgate_settle(struct exchange *exchange)
                           stepgate_job_barrier(exchange_stepgate_of(exchange)->link->job, -1));
 }
 
-/* exchange_stepgate_copy -- not yet */
+/* exchange_stepgate_copy -- of one exact step */
 static int exchange_stepgate_copy(struct exchange *exchange, enum exchange_what what, struct values *out,
                                   uint64_t *step)
 {
-    (void)what;
-    (void)out;
-    (void)step;
-    return fault_set(exchange->fault, FAULT_PERMANENT,
-                     "a job's averages, and parameters of async and bounded, can't be copied yet: leave out "
-                     "--ema, and use --update strict or tf");
+    struct exchange_stepgate *self = exchange_stepgate_of(exchange);
+    return exchange_check(exchange->fault,
+                          exchange_snapshot(self->model, what, self->recipe.dtype, out, step));
+}
+
+/* exchange_stepgate_counts -- what the ps have counted */
+static int exchange_stepgate_counts(struct exchange *exchange, unsigned worker, struct exchange_counts *out)
+{
+    struct stepgate_contributions counts = {.size = sizeof counts};
+    int code = stepgate_model_contributions(exchange_stepgate_of(exchange)->model, (int)worker, -1, &counts);
+    if (code >= 0)
+        *out = (struct exchange_counts){
+            .accepted = counts.accepted, .stale = counts.stale, .non_finite = counts.non_finite};
+    return exchange_check(exchange->fault, code);
 }
 
 /* exchange_stepgate_leave -- all leave together, so that nobody's last look at the parameters finds
@@ -136,6 +149,8 @@ static int exchange_stepgate_copy(struct exchange *exchange, enum exchange_what 
 static int exchange_stepgate_leave(struct exchange *exchange)
 {
     struct exchange_stepgate *self = exchange_stepgate_of(exchange);
+    if (self->observer != NULL)
+        observer_finish(self->observer);
     int code = stepgate_job_barrier(self->link->job, -1);
     if (code >= 0)
         code = stepgate_job_leave(self->link->job, -1);
@@ -160,9 +175,16 @@ static const struct exchange_operations exchange_stepgate_operations = {
     .finish = exchange_stepgate_finish,
     .settle = exchange_stepgate_settle,
     .copy = exchange_stepgate_copy,
+    .counts = exchange_stepgate_counts,
     .leave = exchange_stepgate_leave,
     .close = exchange_stepgate_close,
 };
+
+/* exchange_stepgate_watch -- tell an observer of each step that begins */
+void exchange_stepgate_watch(struct exchange *exchange, struct observer *observer)
+{
+    exchange_stepgate_of(exchange)->observer = observer;
+}
 
 /* exchange_stepgate_commit -- what does not fit the number of workers is the command line's fault */
 static int exchange_stepgate_commit(struct exchange_stepgate *self, struct fault *fault)

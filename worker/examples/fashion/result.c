@@ -3,11 +3,18 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "worker/examples/fashion/output.h"
+
+/* result_number -- JSON has no infinity and no NaN: null stands for them */
+static json_t *result_number(double number)
+{
+    return isfinite(number) ? json_real(number) : json_null();
+}
 
 /* result_history -- an array of the measurements */
 static json_t *result_history(const struct history *history)
@@ -15,8 +22,8 @@ static json_t *result_history(const struct history *history)
     json_t *array = json_array();
     for (size_t i = 0; i < history->count; i++) {
         const struct history_point *point = &history->points[i];
-        json_t *object = json_pack("{sIsfsf}", "step", (json_int_t)point->step, "seconds", point->seconds,
-                                   "loss", point->loss);
+        json_t *object = json_pack("{sIsfso}", "step", (json_int_t)point->step, "seconds", point->seconds,
+                                   "loss", result_number(point->loss));
         if (point->accuracy >= 0.0)
             json_object_set_new(object, "accuracy", json_real(point->accuracy));
         json_array_append_new(array, object);
@@ -35,11 +42,26 @@ static json_t *result_counts(const struct result *result, size_t offset)
     return array;
 }
 
+/* result_points -- what was judged beside the training */
+static json_t *result_points(const struct result *result)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < result->points_count; i++) {
+        const struct observer_point *point = &result->points[i];
+        json_t *object =
+            json_pack("{sIsf}", "step", (json_int_t)point->step, "test_accuracy", point->accuracy);
+        if (point->average_accuracy >= 0.0)
+            json_object_set_new(object, "test_accuracy_ema", json_real(point->average_accuracy));
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
 /* result_real -- a number, if there is one */
 static void result_real(json_t *json, bool there, const char *key, double number)
 {
     if (there)
-        json_object_set_new(json, key, json_real(number));
+        json_object_set_new(json, key, result_number(number));
 }
 
 /* result_integer -- likewise */
@@ -61,6 +83,7 @@ static void result_mode(json_t *json, const struct settings *settings, const str
     result_real(json, settings->straggle.probability > 0.0, "straggle_probability",
                 settings->straggle.probability);
     result_integer(json, settings->straggle.probability > 0.0, "straggle_ms", settings->straggle.ms);
+    result_integer(json, settings->evaluate_every > 0, "evaluate_every", settings->evaluate_every);
 }
 
 /* result_recipe -- what was done with the mean gradient */
@@ -101,6 +124,8 @@ static void result_outcome(json_t *json, const struct result *result, const stru
         json_object_set_new(json, "non_finite",
                             result_counts(result, offsetof(struct exchange_counts, non_finite)));
     }
+    if (result->points_count > 0)
+        json_object_set_new(json, "evaluations", result_points(result));
 }
 
 /* result_json -- all of it */
@@ -108,15 +133,16 @@ static json_t *result_json(const struct result *result, const struct settings *s
                            const struct recipe *recipe)
 {
     json_t *json = json_pack(
-        "{sssisisisisIsfsfsfsfsfsssisIsIsIsIsssfsfsb}", "transport", result->transport, "workers",
+        "{sssisisisisIsosfsosfsfsssisIsIsIsIsssfsfsb}", "transport", result->transport, "workers",
         (int)result->workers, "ps", (int)result->ps, "parts", (int)result->parts, "replicas_to_aggregate",
         (int)result->replicas, "global_step", (json_int_t)result->global_step, "final_loss",
-        result->final_loss, "test_accuracy", result->test_accuracy, "test_loss", result->test_loss, "seconds",
-        result->seconds, "images_per_second", result->images_per_second, "params_sha256",
-        result->params_sha256, "blas_threads", result->blas_threads, "seed", (json_int_t)recipe->seed,
-        "epochs", (json_int_t)settings->epochs, "images", (json_int_t)result->images, "batch",
-        (json_int_t)settings->batch, "optimizer", recipe_optimizer_name(recipe->optimizer), "lr",
-        recipe->schedule.rate, "momentum", recipe->momentum, "uneven", (int)settings->uneven);
+        result_number(result->final_loss), "test_accuracy", result->test_accuracy, "test_loss",
+        result_number(result->test_loss), "seconds", result->seconds, "images_per_second",
+        result->images_per_second, "params_sha256", result->params_sha256, "blas_threads",
+        result->blas_threads, "seed", (json_int_t)recipe->seed, "epochs", (json_int_t)settings->epochs,
+        "images", (json_int_t)result->images, "batch", (json_int_t)settings->batch, "optimizer",
+        recipe_optimizer_name(recipe->optimizer), "lr", recipe->schedule.rate, "momentum", recipe->momentum,
+        "uneven", (int)settings->uneven);
     if (json == NULL)
         return NULL;
     result_mode(json, settings, recipe);

@@ -9,6 +9,7 @@
 #include "worker/examples/fashion/exchange.h"
 #include "worker/examples/fashion/fault.h"
 #include "worker/examples/fashion/history.h"
+#include "worker/examples/fashion/observer.h"
 #include "worker/examples/fashion/recipe.h"
 #include "worker/examples/fashion/settings.h"
 
@@ -31,6 +32,8 @@ struct result {
     double images_per_second;
     char params_sha256[DIGEST_TEXT_BYTES];
     struct history history;
+    const struct observer_point *points; /* somebody else's; NULL: there are none */
+    size_t points_count;
 };
 
 /* result_clear -- free what the trainer has put there */

@@ -317,8 +317,6 @@ static int trainer_average(struct trainer *trainer)
 static int trainer_counts(struct trainer *trainer)
 {
     struct exchange *exchange = trainer->exchange;
-    if (exchange->operations->counts == NULL)
-        return 0;
     struct exchange_counts *counts = calloc(exchange->workers, sizeof *counts);
     trainer->result->counts = counts;
     if (counts == NULL)

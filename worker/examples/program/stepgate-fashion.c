@@ -13,6 +13,7 @@
 #include "worker/examples/fashion/exchange_own.h"
 #include "worker/examples/fashion/exchange_stepgate.h"
 #include "worker/examples/fashion/interrupt.h"
+#include "worker/examples/fashion/observer.h"
 #include "worker/examples/fashion/picture.h"
 #include "worker/examples/fashion/reference.h"
 #include "worker/examples/fashion/trainer.h"
@@ -29,8 +30,6 @@ static void fashion_counts(const char *name, const struct result *result, size_t
 static void fashion_contributions(const struct result *result, const struct recipe *recipe)
 {
     uint64_t lost = 0;
-    if (result->counts == NULL)
-        return;
     for (unsigned w = 0; w < result->workers; w++)
         lost += result->counts[w].stale + result->counts[w].non_finite;
     if (lost == 0 && recipe->update == RECIPE_STRICT)
@@ -96,6 +95,21 @@ static struct exchange *fashion_exchange(const struct settings *settings, const 
     return own;
 }
 
+/* fashion_observe -- have somebody judge beside the training, if that is asked for */
+static int fashion_observe(const struct settings *settings, const struct recipe *recipe,
+                           const struct exchange_link *link, const struct dataset *data,
+                           struct exchange *exchange, struct observer **observer)
+{
+    if (settings->evaluate_every == 0 || exchange->rank != 0)
+        return 0;
+    *observer =
+        observer_new(link, recipe, data, settings->evaluate_every, settings->progress, exchange->fault);
+    if (*observer == NULL)
+        return -1;
+    exchange_stepgate_watch(exchange, *observer);
+    return 0;
+}
+
 /* fashion_train -- read the data, open the exchange the settings ask for, train, report. link is
  * NULL when alone. */
 static int fashion_train(const struct settings *settings, struct exchange_link *link, struct fault *fault)
@@ -103,6 +117,7 @@ static int fashion_train(const struct settings *settings, struct exchange_link *
     struct dataset data = {0};
     struct recipe recipe;
     struct exchange *exchange = NULL;
+    struct observer *observer = NULL;
     struct result result = {0};
     bool joining = true;
     int rc = -1;
@@ -124,10 +139,15 @@ static int fashion_train(const struct settings *settings, struct exchange_link *
     if (exchange->rank == 0)
         fashion_announce(&recipe, &data, exchange);
     joining = false;
+    if (fashion_observe(settings, &recipe, link, &data, exchange, &observer) < 0)
+        goto close_exchange;
     rc = trainer_run(settings, &recipe, &data, exchange, &result);
+    if (rc == 0 && observer != NULL)
+        result.points = observer_points(observer, &result.points_count);
     if (rc == 0 && exchange->rank == 0)
         rc = fashion_report(settings, &recipe, &result, fault);
 close_exchange:
+    observer_delete(&observer);
     exchange->operations->close(exchange);
     result_clear(&result);
 clear_data:

@@ -59,7 +59,7 @@ static void every_flag_of_the_recipe_is_understood(void **state)
         read_line(
             "--update bounded:3 --optimizer adamw --formula torch --beta1 0.8 --beta2 0.99 --epsilon 1e-4 "
             "--weight-decay 0.2 --l2-decay 0.3 --ema 0.99 --clip-worker-norm 2 --clip-value 3 "
-            "--non-finite skip --dtype bf16 --straggle 0.5:20 --warmup 7",
+            "--non-finite skip --dtype bf16 --straggle 0.5:20 --evaluate-every 10 --warmup 7",
             &s, &fault),
         0);
     assert_int_equal(s.recipe.update, RECIPE_BOUNDED);
@@ -72,6 +72,7 @@ static void every_flag_of_the_recipe_is_understood(void **state)
     assert_int_equal(s.recipe.non_finite, RECIPE_SKIP);
     assert_int_equal(s.recipe.dtype, DTYPE_BF16);
     assert_true(s.straggle.probability == 0.5 && s.straggle.ms == 20);
+    assert_int_equal(s.evaluate_every, 10);
     assert_int_equal(s.recipe.schedule.warmup, 7);
     assert_int_equal(
         read_line("--update tf --replicas_to_aggregate 4 --initial-tokens 0 --clip-norm 1", &s, &fault), 0);
@@ -152,9 +153,11 @@ static void what_makes_no_sense_together_is_refused_with_a_remedy(void **state)
         {"--optimizer none --l2-decay 1", "no decay", "--l2-decay"},
         {"--optimizer none --dtype f16", "f32", "leave out --dtype"},
         {"--optimizer none --non-finite drop", "left out", "--non-finite fail"},
+        {"--optimizer none --evaluate-every 5", "--evaluate-every", "leave one of them out"},
         {"--single --update tf", "--single", "leave out --update"},
         {"--single --parts 3 --replicas-to-aggregate 2", "--single", "give --replicas-to-aggregate 3"},
         {"--single --straggle 0.1:5", "--straggle", "leave it out"},
+        {"--single --evaluate-every 5", "--evaluate-every", "leave one of them out"},
         {"--constant --lr-schedule cosine", "--constant", "give one of them"},
         {"--lr-schedule cosines", "cosines", "give one of"},
         {"--lr-schedule exponential:0.9", "exponential:0.9", "FACTOR:STEPS"},

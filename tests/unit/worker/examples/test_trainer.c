@@ -7,9 +7,12 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "worker/examples/fashion/random.h"
 #include "worker/examples/fashion/reference.h"
@@ -254,6 +257,35 @@ static void too_few_images_are_told(void **state)
     assert_int_equal(fault.status, FAULT_USAGE);
 }
 
+static void a_loss_that_is_no_number_is_null_in_the_result(void **state)
+{
+    (void)state;
+    struct settings settings = usual();
+    struct fault fault = {0};
+    struct history_point point = {.step = 1, .loss = INFINITY, .accuracy = -1.0};
+    struct result result = {.transport = "single",
+                            .workers = 1,
+                            .final_loss = NAN,
+                            .test_loss = 2.5,
+                            .test_accuracy_average = -1.0};
+    char path[] = "/tmp/stepgate-test-XXXXXX";
+    char text[4096] = "";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(history_add(&result.history, &point), 0);
+    assert_int_equal(result_write(path, &result, &settings, &settings.recipe, &fault), 0);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_true(fread(text, 1, sizeof text - 1, file) > 0);
+    fclose(file);
+    close(fd);
+    unlink(path);
+    assert_non_null(strstr(text, "\"final_loss\": null"));
+    assert_non_null(strstr(text, "\"loss\": null"));
+    assert_non_null(strstr(text, "\"test_loss\": 2.5"));
+    result_clear(&result);
+}
+
 static void the_digest_is_over_the_bytes_in_declaration_order(void **state)
 {
     (void)state;
@@ -305,6 +337,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(training_learns, setup, teardown),
         cmocka_unit_test_setup_teardown(a_rate_too_high_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(too_few_images_are_told, setup, teardown),
+        cmocka_unit_test(a_loss_that_is_no_number_is_null_in_the_result),
         cmocka_unit_test(the_digest_is_over_the_bytes_in_declaration_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
