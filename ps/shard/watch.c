@@ -118,7 +118,7 @@ bool shard_departed(struct shard_model *model, uint64_t now)
         return false;
     for (uint32_t w = 0; w < model->board.workers; w++) {
         uint32_t quota = model_quota(model->model, model->board.workers, w);
-        sealed = sealed || model->shares[w].sealed_next > model->step * quota;
+        sealed = sealed || (!shard->members[w].left && model->shares[w].sealed_next > model->step * quota);
         if (shard->members[w].left && !watch_here(model, w) && gone == UINT32_MAX)
             gone = w;
     }

@@ -69,11 +69,22 @@ part_conformance() {
     tally "conformance shm" 170 build/bin/stepgate-conformance --transport shm "${quick[@]}"
 }
 
+# scenarios FOLDER [OPTIONS]: the rules of updates, one by one
+scenarios() {
+    local folder=$1 transport
+    shift
+    for transport in simulated shm; do
+        tally "scenarios $(basename "$folder") $transport" 120 "$folder/bin/stepgate-scenario" --transport $transport "$@"
+    done
+}
+
 part_simulation() {
     local seeds=1500
     [ "$CHECK_MODE" != quick ] || seeds=200
     [ "$CHECK_MODE" != full ] || seeds=20000
     tally "simulation of $seeds jobs" 1200 build/bin/stepgate-simulation --seeds "$seeds"
+    scenarios build
+    tally "every rule has its scenario" 10 build/bin/stepgate-scenario --rules tests/scenario/README.md
 }
 
 part_integration() {
@@ -95,6 +106,7 @@ part_sanitize() {
     tally "asan conformance simulated" 200 build/asan/bin/stepgate-conformance --transport simulated --quick
     tally "asan conformance shm" 200 build/asan/bin/stepgate-conformance --transport shm --quick
     tally "asan simulation" 300 build/asan/bin/stepgate-simulation --seeds 200
+    scenarios build/asan --seeds 1
     for script in bad_input_is_one_line_with_a_remedy example_loop_finds_the_line job_started_by_hand killed_ps_ends_the_job \
         killed_worker_ends_the_job process_that_never_comes run_leaves_nothing_of_a_training_job; do
         STEPGATE_BIN=build/asan/bin try "asan integration $script" 200 "tests/integration/test_$script"
