@@ -396,11 +396,10 @@ static void apply_accumulate(struct apply *apply, const struct apply_part *part)
     const uint8_t *slot = apply_slot(apply->board, c, part->fragment);
     bool first_only = part->variable->assign == MODEL_ASSIGN_RANK0;
 
+    if (part->variable->frozen)
+        return; /* nothing of it is pushed */
     switch (part->variable->kind) {
-    case STEPGATE_TRAINED:
-        if (!part->variable->frozen)
-            apply_add(apply, part, slot, c->factor, (double)c->weight);
-        return;
+    case STEPGATE_TRAINED: apply_add(apply, part, slot, c->factor, (double)c->weight); return;
     case STEPGATE_AUX: apply_aux(apply->board, part); return;
     default: break;
     }
