@@ -217,7 +217,8 @@ void sets_record(void *context, const char *model, uint64_t step, const uint32_t
     bool good = fprintf(sets->record, "%" PRIu64 " ", step) > 0;
 
     for (uint32_t i = 0; i < count; i++)
-        good = good && fprintf(sets->record, "%s%u", i > 0 ? "," : "", ranks[i]) > 0;
+        if (i == 0 || ranks[i] != ranks[i - 1])
+            good = good && fprintf(sets->record, "%s%u", i > 0 ? "," : "", ranks[i]) > 0;
     good = good && fprintf(sets->record, "%s %s\n", count == 0 ? "-" : "", model) > 0;
     if (!good && sets->failed == 0)
         sets->failed = errno != 0 ? errno : EIO;

@@ -118,6 +118,19 @@ static void a_record_that_is_replayed_may_be_recorded_again(void **state)
     assert_string_equal(again, text);
 }
 
+static void a_rank_that_contributes_more_than_once_is_recorded_once(void **state)
+{
+    (void)state;
+    static const uint32_t often[] = {0, 0, 0, 1, 3, 3}, once[] = {0, 1, 3};
+    struct sets *sets;
+    assert_int_equal(sets_open(path, NULL, WORKERS, &sets), 0);
+    sets_record(sets, "m", 0, often, 6);
+    assert_int_equal(sets_close(&sets), 0);
+    assert_int_equal(sets_open(NULL, path, WORKERS, &sets), 0);
+    check_set(sets, "m", 0, once, 3);
+    assert_int_equal(sets_close(&sets), 0);
+}
+
 static void an_empty_record_says_nothing(void **state)
 {
     (void)state;
@@ -254,6 +267,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_recorded_is_replayed),
         cmocka_unit_test(a_record_that_is_replayed_may_be_recorded_again),
+        cmocka_unit_test(a_rank_that_contributes_more_than_once_is_recorded_once),
         cmocka_unit_test(an_empty_record_says_nothing),
         cmocka_unit_test(a_wrong_line_is_refused_by_its_number),
         cmocka_unit_test(a_line_that_was_not_written_to_its_end_is_refused),
