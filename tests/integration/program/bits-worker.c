@@ -3,11 +3,11 @@
  * bits-worker -- a worker, or all of a job in one process, whose every bit is given: contributions follow from rank, step, number within the
  * step and the parameters that were pulled. Variables are of every kind and type.
  *
- *     bits-worker [--steps N] [--delay MS] [--weights] [--set KEY=VALUE]...       a worker
- *     bits-worker --single T [the same]                                          T workers' parts summed here, by plain loops
+ *     bits-worker [--steps N] [--delay MS] [--weights] [--each] [--set KEY=VALUE]...   a worker
+ *     bits-worker --single T [the same]                                               T workers' parts summed here, by plain loops
  *
  * --delay: rests at random, at most so long, before each push and each finish, and pushes in random order. --weights: contributions weigh
- * differently. Prints "params_sha256 HEX": over the bytes of all variables but aux, in order of declaration.
+ * differently. Prints "params_sha256 HEX": over the bytes of all variables but aux, in order of declaration. --each: and that of each variable.
  */
 #include <math.h>
 #include <sodium.h>
@@ -69,7 +69,7 @@ static const struct bits_variable bits_variables[BITS_VARIABLES] = {
 struct bits_flags {
     uint64_t steps;
     long delay;
-    int weights, single;
+    int weights, single, each;
     const char *keys[BITS_KEYS_MAX], *values[BITS_KEYS_MAX];
     int key_count;
 };
@@ -210,21 +210,29 @@ static void bits_part(int v, int rank, uint64_t step, uint64_t number, const dou
     }
 }
 
-/* bits_digest -- prints it; values are bytes of each variable. */
-static void bits_digest(void *const values[BITS_VARIABLES])
+/* bits_sum -- prints a name and the SHA-256 of the variables first .. end. */
+static void bits_sum(const char *name, void *const values[BITS_VARIABLES], int first, int end)
 {
     crypto_hash_sha256_state state;
     unsigned char hash[crypto_hash_sha256_BYTES];
     char text[2 * crypto_hash_sha256_BYTES + 1];
 
     crypto_hash_sha256_init(&state);
-    for (int v = 0; v < BITS_VARIABLES; v++)
+    for (int v = first; v < end; v++)
         if (bits_variables[v].kind != STEPGATE_AUX)
             crypto_hash_sha256_update(
                 &state, values[v], bits_elements(&bits_variables[v]) * bits_bytes(bits_variables[v].dtype));
     crypto_hash_sha256_final(&state, hash);
     sodium_bin2hex(text, sizeof(text), hash, sizeof(hash));
-    printf("params_sha256 %s\n", text);
+    printf("%s %s\n", name, text);
+}
+
+/* bits_digest -- prints it; values are bytes of each variable. */
+static void bits_digest(const struct bits_flags *flags, void *const values[BITS_VARIABLES])
+{
+    for (int v = 0; flags->each && v < BITS_VARIABLES; v++)
+        bits_sum(bits_variables[v].name, values, v, v + 1);
+    bits_sum("params_sha256", values, 0, BITS_VARIABLES);
     fflush(stdout);
 }
 
@@ -353,7 +361,7 @@ static int worker_end(struct bits_worker *w)
     }
     if (rc < 0 || (rc = stepgate_job_barrier(w->job, -1)) < 0)
         return rc;
-    bits_digest(w->final);
+    bits_digest(w->flags, w->final);
     return stepgate_job_leave(w->job, -1);
 }
 
@@ -722,9 +730,10 @@ static int single_keys(struct single *s)
 /* single_run -- trains, and prints the digest. */
 static int single_run(const struct bits_flags *flags)
 {
-    struct single *s = bits_room(sizeof(*s));
-    void *final[BITS_VARIABLES];
+    static struct single *s; /* what is taken here ends with the process */
+    static void *final[BITS_VARIABLES];
 
+    s = bits_room(sizeof(*s));
     *s = (struct single){.flags = flags,
                          .workers = flags->single,
                          .replicas = flags->single,
@@ -756,8 +765,8 @@ static int single_run(const struct bits_flags *flags)
     for (int v = 0; v < BITS_VARIABLES; v++)
         for (uint64_t i = 0; i < bits_elements(&bits_variables[v]); i++)
             bits_put(bits_variables[v].dtype, final[v], i, s->variables[v].now[i]);
-    bits_digest(final);
-    return 0; /* what was taken ends with the process */
+    bits_digest(flags, final);
+    return 0;
 }
 
 /* bits_flags -- returns 0, or 2 for what it does not know. */
@@ -765,8 +774,11 @@ static int bits_flags(int argc, char **argv, struct bits_flags *flags)
 {
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
-        if (strcmp(argv[i], "--weights") == 0) {
-            flags->weights = 1;
+        int *flag = strcmp(argv[i], "--weights") == 0 ? &flags->weights
+                    : strcmp(argv[i], "--each") == 0  ? &flags->each
+                                                      : NULL;
+        if (flag != NULL) {
+            *flag = 1;
             continue;
         }
         i++;
