@@ -16,7 +16,7 @@ struct apply {
     const void **gradients; /* [workers * depth] */
     float *factors;         /* the same */
     struct table **tables;  /* [fragments of the plan]: of this lane's sparse fragments, NULL: another kind */
-    double *present;        /* [the same]: tf, assigned variables: weights accumulated */
+    double *present;        /* [the same]: tf, dense fragments: weights accumulated */
 };
 
 /* A fragment with what is known of its variable. */
@@ -228,9 +228,6 @@ static void apply_carry(const struct board *board, const struct apply_part *part
 /* apply_forget -- what was accumulated of a dense fragment is used up. */
 static void apply_forget(struct apply *apply, const struct apply_part *part)
 {
-    if (apply->board->sums != NULL)
-        memset(apply->board->sums + part->fragment->state_offset, 0,
-               part->n * plan_state_element(part->variable->dtype));
     apply->present[part->number] = 0;
 }
 
@@ -274,38 +271,47 @@ static void apply_measure(struct apply *apply, const struct apply_part *part)
     }
 }
 
-/* apply_add -- one contribution's value of a dense fragment is added to what is accumulated. */
-static void apply_add(struct apply *apply, const struct apply_part *part, const void *gradient, float factor,
-                      bool replace)
+/* apply_add_f32 -- n fresh elements are added to the sums, or are their beginning. */
+static void apply_add_f32(float *sums, const float *fresh, bool first, size_t n)
 {
-    const struct board *board = apply->board;
-    uint64_t state = part->fragment->state_offset;
-    bool wide = part->variable->dtype == STEPGATE_F64;
+    for (size_t i = 0; i < n; i++)
+        sums[i] = first ? fresh[i] : sums[i] + fresh[i];
+}
+
+/* apply_add_f64 -- the same in double. */
+static void apply_add_f64(double *sums, const double *fresh, bool first, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sums[i] = first ? fresh[i] : sums[i] + fresh[i];
+}
+
+/*
+ * apply_add -- one contribution's value of a dense fragment is added to what is accumulated. The first one is copied: 0 + -0 would be 0, and what was
+ * accumulated for the step before need not be cleared.
+ */
+static void apply_add(struct apply *apply, const struct apply_part *part, const void *gradient, float factor,
+                      double weight)
+{
+    void *sums = apply_at(apply->board->sums, part->fragment->state_offset);
+    double *present = &apply->present[part->number];
     const void *one[1] = {gradient};
-    struct mean_sum sum = {one, &factor, 1, 1, part->variable->gradient_dtype};
+    struct mean_sum sum = {one, factor == 1 ? NULL : &factor, 1, 1, part->variable->gradient_dtype};
     union {
         float f32[OPTIMIZER_BLOCK];
         double f64[OPTIMIZER_BLOCK];
     } fresh;
 
-    if (replace)
-        apply_forget(apply, part);
-    if (factor == 1)
-        sum.factors = NULL;
     for (uint64_t first = 0; first < part->n; first += OPTIMIZER_BLOCK) {
         size_t n = apply_block(first, part->n, OPTIMIZER_BLOCK);
-        if (wide) {
-            double *s = (double *)apply_at(board->sums, state) + first;
+        if (part->variable->dtype == STEPGATE_F64) {
             mean_f64(&sum, first, n, fresh.f64);
-            for (size_t i = 0; i < n; i++)
-                s[i] += fresh.f64[i];
+            apply_add_f64((double *)sums + first, fresh.f64, !(*present > 0), n);
         } else {
-            float *s = (float *)apply_at(board->sums, state) + first;
             mean_f32(&sum, first, n, fresh.f32);
-            for (size_t i = 0; i < n; i++)
-                s[i] += fresh.f32[i];
+            apply_add_f32((float *)sums + first, fresh.f32, !(*present > 0), n);
         }
     }
+    *present += weight;
 }
 
 /* apply_assign -- writes a mean in the computing type as the value of the next step. */
@@ -390,19 +396,19 @@ static void apply_accumulate(struct apply *apply, const struct apply_part *part)
     const uint8_t *slot = apply_slot(apply->board, c, part->fragment);
     bool first_only = part->variable->assign == MODEL_ASSIGN_RANK0;
 
+    if (part->variable->frozen)
+        return; /* nothing of it is pushed */
     switch (part->variable->kind) {
-    case STEPGATE_TRAINED:
-        if (!part->variable->frozen)
-            apply_add(apply, part, slot, c->factor, false);
-        return;
+    case STEPGATE_TRAINED: apply_add(apply, part, slot, c->factor, (double)c->weight); return;
     case STEPGATE_AUX: apply_aux(apply->board, part); return;
     default: break;
     }
     if (!apply_there(slot) || (first_only && c->rank != 0))
         return;
     float weight = first_only ? 1 : c->weight;
-    apply_add(apply, part, slot + plan_values(part->variable->kind), weight, first_only);
-    apply->present[part->number] = first_only ? 1 : apply->present[part->number] + weight;
+    if (first_only)
+        apply_forget(apply, part); /* of several values of worker 0 the last one holds */
+    apply_add(apply, part, slot + plan_values(part->variable->kind), weight, (double)weight);
 }
 
 /* apply_fill -- n elements of a state arena. */

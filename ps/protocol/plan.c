@@ -152,7 +152,7 @@ static uint64_t plan_slot_bytes(const struct model_variable *v, struct plan_piec
 }
 
 /* plan_lay_out_piece -- a piece behind those before it, in each arena. */
-static void plan_lay_out_piece(struct plan_shard *shard, const struct model_variable *v,
+static void plan_lay_out_piece(struct plan_shard *shard, const struct model_variable *v, bool accumulated,
                                struct plan_piece *piece)
 {
     piece->slot_bytes = plan_slot_bytes(v, piece);
@@ -165,7 +165,7 @@ static void plan_lay_out_piece(struct plan_shard *shard, const struct model_vari
     }
     piece->offset = shard->arena_bytes;
     shard->arena_bytes += plan_round(piece->bytes, PLAN_LINE);
-    if (v->frozen)
+    if (v->frozen || (v->kind == STEPGATE_ASSIGNED && !accumulated))
         return;
     piece->state_offset = shard->state_bytes;
     shard->state_bytes += plan_round(piece->elements * plan_state_element(v->dtype), PLAN_LINE);
@@ -184,7 +184,7 @@ static void plan_lay_out(struct plan *plan, const struct model *model)
             struct plan_piece *piece = &plan->by_variable[p];
             if (piece->shard != s)
                 continue;
-            plan_lay_out_piece(shard, &model->variables[piece->variable], piece);
+            plan_lay_out_piece(shard, &model->variables[piece->variable], model->update == MODEL_TF, piece);
             plan->by_shard[next++] = *piece;
         }
         shard->pieces = next - shard->first_piece;

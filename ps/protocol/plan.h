@@ -10,7 +10,8 @@
  *                          trained         elements
  *                          assigned, aux   a line with a count (u64: 1 there, 0 absent), elements
  *                          sparse          a line with a count (u64: rows), indices (u64, of the variable) x rows_max, rows x rows_max
- *   the state arenas     one per optimizer slot, for master copies and averages: elements in the type they are computed in (trained and sparse)
+ *   the state arenas     one per optimizer slot, for master copies, averages and what is accumulated: elements in the type they are computed in
+ *                        (trained and sparse; in tf mode assigned, too; nothing of frozen variables)
  *   the aux arena        one per worker: the aux variables' elements
  *
  *   slot arena of a shard   | piece | piece |..........piece..........| piece |
@@ -62,7 +63,7 @@ struct plan_span {
 struct plan_shard {
     uint64_t arena_bytes; /* of the parameter arena: multiple of PLAN_LINE, at least PLAN_LINE */
     uint64_t slot_bytes;  /* of the slot arena: the same */
-    uint64_t state_bytes; /* of one state arena; 0: no trained variable */
+    uint64_t state_bytes; /* of one state arena; 0: nothing in it */
     uint64_t aux_bytes;   /* of one worker's aux arena */
     uint32_t groups;
     size_t first_piece, pieces;                              /* range in plan->by_shard */

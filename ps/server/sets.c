@@ -13,6 +13,7 @@
 struct sets_line {
     char *model;
     uint64_t step;
+    size_t number; /* of the line */
     uint32_t count, *ranks;
 };
 
@@ -32,6 +33,15 @@ static int sets_compare(const void *a, const void *b)
     int order = strcmp(x->model, y->model);
 
     return order != 0 ? order : x->step < y->step ? -1 : x->step > y->step;
+}
+
+/* sets_compare_all -- the same, and by line. */
+static int sets_compare_all(const void *a, const void *b)
+{
+    const struct sets_line *x = a, *y = b;
+    int order = sets_compare(a, b);
+
+    return order != 0 ? order : x->number < y->number ? -1 : x->number > y->number;
 }
 
 /* sets_ranks -- `0,2,5` or `-`; NULL behind it, or where it is wrong. */
@@ -97,7 +107,22 @@ static int sets_add(struct sets *sets, const char *name, const char *text, uint3
                          number, text, workers);
     if (status != 0)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for the sets of %s", name);
-    sets->count++;
+    sets->lines[sets->count++].number = number;
+    return 0;
+}
+
+/* sets_sort -- by model and step. No step has two sets. */
+static int sets_sort(const struct sets *sets, const char *name)
+{
+    if (sets->count > 0)
+        qsort(sets->lines, sets->count, sizeof(*sets->lines), sets_compare_all);
+    for (size_t i = 1; i < sets->count; i++) {
+        const struct sets_line *line = &sets->lines[i];
+        if (sets_compare(line - 1, line) == 0)
+            return error_set(STEPGATE_EINVAL, 0, "give a file that --record-sets wrote",
+                             "%s, line %zu: step %" PRIu64 " of %s is in line %zu already", name,
+                             line->number, line->step, line->model, line[-1].number);
+    }
     return 0;
 }
 
@@ -114,16 +139,20 @@ static int sets_load(struct sets *sets, const char *name, uint32_t workers)
         return error_set(STEPGATE_ESYSTEM, errno, "give a file that --record-sets wrote", "%s cannot be read",
                          name);
     while (status == 0 && (length = getline(&text, &room, file)) >= 0) {
-        if (length > 0 && text[length - 1] == '\n')
-            text[length - 1] = 0;
-        status = sets_add(sets, name, text, workers, ++number);
+        number++;
+        if (text[length - 1] != '\n' || strlen(text) != (size_t)length)
+            status = error_set(STEPGATE_EINVAL, 0, "remove what was not written to its end",
+                               "%s, line %zu: it does not end as a line does", name, number);
+        text[length - 1] = 0;
+        if (status == 0)
+            status = sets_add(sets, name, text, workers, number);
     }
     free(text);
     if (status == 0 && ferror(file))
         status = error_set(STEPGATE_ESYSTEM, errno, "", "%s cannot be read", name);
     fclose(file);
-    if (sets->count > 0)
-        qsort(sets->lines, sets->count, sizeof(*sets->lines), sets_compare);
+    if (status == 0)
+        status = sets_sort(sets, name);
     sets->replays = true;
     return status;
 }
@@ -188,7 +217,8 @@ void sets_record(void *context, const char *model, uint64_t step, const uint32_t
     bool good = fprintf(sets->record, "%" PRIu64 " ", step) > 0;
 
     for (uint32_t i = 0; i < count; i++)
-        good = good && fprintf(sets->record, "%s%u", i > 0 ? "," : "", ranks[i]) > 0;
+        if (i == 0 || ranks[i] != ranks[i - 1])
+            good = good && fprintf(sets->record, "%s%u", i > 0 ? "," : "", ranks[i]) > 0;
     good = good && fprintf(sets->record, "%s %s\n", count == 0 ? "-" : "", model) > 0;
     if (!good && sets->failed == 0)
         sets->failed = errno != 0 ? errno : EIO;

@@ -7,6 +7,8 @@
 #include "transport/verbs/endpoint.h"
 
 #define PUMP_LIST 16U
+#define PUMP_PAGE 4096U /* of any peer: larger pages begin where some of these do */
+#define PUMP_SHORT 64U
 
 /* A list of work requests under construction: one doorbell for all of them. */
 struct pump_list {
@@ -112,12 +114,25 @@ static void pump_notify(struct endpoint *endpoint, struct pump_list *list, struc
     credit_take(&endpoint->credit);
 }
 
+/*
+ * pump_whole -- a short read ends where the peer's page does. siw answers a read of up to 24 bytes with wrong ones where they lie on two pages
+ * (siw_try_1seg in the kernel's siw_qp_tx.c takes the length of one part for that of the other). What device the peer has is not known
+ * here: all of iWARP is spared.
+ */
+static uint32_t pump_whole(const struct endpoint *endpoint, const struct ring_op *op, uint32_t bytes)
+{
+    uint32_t left = PUMP_PAGE - (uint32_t)((op->remote + op->done) % PUMP_PAGE);
+
+    return endpoint->domain->device->iwarp && bytes <= PUMP_SHORT && bytes > left ? left : bytes;
+}
+
 /* pump_piece -- the next piece of a write or read; true: it was the last. */
 static bool pump_piece(struct endpoint *endpoint, struct pump_list *list, struct ring_op *op)
 {
     uint32_t bytes = ring_piece(op, endpoint->domain->device->piece_bytes);
-    bool last = op->done + bytes == op->length;
     bool read = op->kind == RING_READ;
+    bytes = read ? pump_whole(endpoint, op, bytes) : bytes;
+    bool last = op->done + bytes == op->length;
     struct ibv_send_wr *wr = pump_request(endpoint, list, read || (last && op->complete));
 
     wr->opcode = read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;

@@ -301,9 +301,10 @@ static bool session_commit_slots(const struct session_model *model, uint32_t s)
     uint64_t headers = slot_header_offset(model->plan->lanes, model->depth, 0, 0);
     uint64_t slots = (model->depth - 1) * place->slot_stride + planned->slot_bytes;
 
+    if (model->session->rank == 0 && slots < planned->arena_bytes)
+        slots = planned->arena_bytes; /* initial values go there, too */
     return session_fits(place->slot_headers, headers, place->slot_arena) &&
-           session_fits(place->slot_arena, slots > planned->arena_bytes ? slots : planned->arena_bytes,
-                        place->slots->length);
+           session_fits(place->slot_arena, slots, place->slots->length);
 }
 
 /* session_commit_parameters -- the same of its parameters. */

@@ -529,6 +529,274 @@ static void what_cannot_be_planned_is_refused(void **state)
     model_delete(&model);
 }
 
+/* A model of all kinds and types with random options, and how it is laid out. */
+
+/* plan_mixed_set -- a key of variable v. */
+static void plan_mixed_set(struct model *model, uint32_t v, const char *key, const char *text)
+{
+    assert_int_equal(model_variable_set(model, v, key, text), 0);
+}
+
+/* plan_mixed_variable -- one more, of any kind. */
+static void plan_mixed_variable(struct random_source *random, struct model *model)
+{
+    static const char *const dtypes[] = {"f32", "f64", "f16", "bf16"};
+    uint32_t v = (uint32_t)model->count;
+    int kind = 1 + (int)random_below(random, 4), dtype = 1 + (int)random_below(random, 4);
+    uint64_t dims[3] = {plan_dim(random), plan_dim(random), 1 + random_below(random, 5)};
+    int rank = (int)random_below(random, 4), narrower = (int)random_below(random, 4);
+    char text[32];
+
+    snprintf(text, sizeof(text), "v%u", v);
+    if (kind == STEPGATE_SPARSE && rank == 0)
+        rank = 1;
+    assert_true(model_add(model, text, kind, dtype, rank, dims) >= 0);
+    if (kind == STEPGATE_SPARSE) {
+        snprintf(text, sizeof(text), "%llu", (unsigned long long)(1 + random_below(random, 2 * dims[0])));
+        plan_mixed_set(model, v, "rows_max", text);
+    }
+    if (kind != STEPGATE_TRAINED && kind != STEPGATE_SPARSE)
+        return;
+    if (random_below(random, 2) && (narrower != 1 || dtype == STEPGATE_F64))
+        plan_mixed_set(model, v, "gradient_dtype", dtypes[narrower]);
+    if (random_below(random, 4) == 0)
+        plan_mixed_set(model, v, "frozen", "yes");
+}
+
+/* plan_mixed_make -- draws a checked model and options and plans. */
+static void plan_mixed_make(struct random_source *random, struct plan_case *c)
+{
+    c->model = plan_model();
+    if (random_below(random, 2))
+        assert_int_equal(model_set(c->model, "update", "tf"), 0);
+    for (uint64_t i = 1 + random_below(random, 20); i > 0; i--)
+        plan_mixed_variable(random, c->model);
+    assert_int_equal(model_check_keys(c->model), 0);
+    c->options = (struct plan_options){
+        .shards = 1 + (uint32_t)random_below(random, SHARDS_MAX),
+        .lanes = 1 + (uint32_t)random_below(random, LANES_MAX),
+        .group_bytes = random_below(random, 4) == 0 ? 0 : 1 + random_below(random, 100 * KIB),
+        .cut_bytes = 1 + random_below(random, 256 * KIB)};
+    assert_int_equal(plan_new(c->model, &c->options, &c->plan), 0);
+}
+
+/* plan_mixed_each -- calls check for random cases. */
+static void plan_mixed_each(void (*check)(const struct plan_case *c))
+{
+    struct random_source random;
+
+    random_seed(&random, SEED + 1);
+    for (int i = 0; i < MODELS; i++) {
+        struct plan_case c;
+        plan_mixed_make(&random, &c);
+        check(&c);
+        plan_case_free(&c);
+    }
+}
+
+/* plan_lines -- up to whole lines. */
+static uint64_t plan_lines(uint64_t bytes)
+{
+    return (bytes + PLAN_LINE - 1) / PLAN_LINE * PLAN_LINE;
+}
+
+/* plan_pushed -- bytes that one push of a piece takes, as plan.h draws them. */
+static uint64_t plan_pushed(const struct model_variable *v, const struct plan_piece *p)
+{
+    uint64_t element = model_dtype_bytes(v->gradient_dtype), rows = p->elements / v->row_elements;
+
+    if (v->frozen)
+        return 0;
+    switch (v->kind) {
+    case STEPGATE_TRAINED: return p->elements * element;
+    case STEPGATE_SPARSE:
+        rows = v->rows_max < rows ? v->rows_max : rows;
+        return PLAN_LINE + plan_lines(8 * rows) + rows * v->row_elements * element;
+    default: return PLAN_LINE + p->elements * element;
+    }
+}
+
+/* plan_computed -- bytes of a piece in a state arena. */
+static uint64_t plan_computed(const struct model *model, const struct model_variable *v,
+                              const struct plan_piece *p)
+{
+    bool accumulated = v->kind == STEPGATE_ASSIGNED && model->update == MODEL_TF;
+
+    if (v->frozen || v->kind == STEPGATE_AUX || (v->kind == STEPGATE_ASSIGNED && !accumulated))
+        return 0;
+    return p->elements * (v->dtype == STEPGATE_F64 ? 8 : 4);
+}
+
+/* check_sizes -- what a push takes, by kind and type. */
+static void check_sizes(const struct plan_case *c)
+{
+    for (size_t i = 0; i < c->plan->pieces; i++) {
+        const struct plan_piece *p = &c->plan->by_variable[i];
+        const struct model_variable *v = &c->model->variables[p->variable];
+        uint64_t rows = v->kind == STEPGATE_SPARSE ? p->elements / v->row_elements : 0;
+        assert_true(p->bytes == p->elements * model_dtype_bytes(v->dtype));
+        assert_true(p->first == p->first_element * model_dtype_bytes(v->dtype));
+        assert_true(p->slot_bytes == plan_pushed(v, p));
+        if (v->kind == STEPGATE_SPARSE && !v->frozen)
+            assert_true(p->rows_max == (v->rows_max < rows ? v->rows_max : rows) && p->rows_max > 0);
+        else
+            assert_true(p->rows_max == 0);
+    }
+}
+
+/* check_arena -- pieces follow one another line by line up to the end of an arena; of each, its bytes and where it begins. */
+static void check_arena(uint64_t *end, uint64_t offset, uint64_t bytes)
+{
+    if (bytes == 0)
+        return;
+    assert_true(offset == *end);
+    *end = plan_lines(offset + bytes);
+}
+
+/* check_apart -- in each of a shard's four arenas pieces lie one behind the other. */
+static void check_apart(const struct plan_case *c)
+{
+    for (uint32_t s = 0; s < c->plan->shards; s++) {
+        const struct plan_shard *shard = &c->plan->shard[s];
+        uint64_t parameters = 0, slots = 0, state = 0, aux = 0;
+        for (size_t i = shard->first_piece; i < shard->first_piece + shard->pieces; i++) {
+            const struct plan_piece *p = &c->plan->by_shard[i];
+            const struct model_variable *v = &c->model->variables[p->variable];
+            bool own = v->kind == STEPGATE_AUX;
+            check_arena(&parameters, p->offset, own ? 0 : p->bytes);
+            check_arena(&slots, p->slot_offset, p->slot_bytes);
+            check_arena(&state, p->state_offset, plan_computed(c->model, v, p));
+            check_arena(&aux, p->state_offset, own ? p->bytes : 0);
+        }
+        assert_true(shard->arena_bytes == (parameters > 0 ? parameters : PLAN_LINE));
+        assert_true(shard->slot_bytes == (slots > 0 ? slots : PLAN_LINE));
+        assert_true(shard->state_bytes == state && shard->aux_bytes == aux);
+    }
+}
+
+/* check_whole -- assigned and aux variables are one piece; sparse ones are cut between rows; each of their pieces is one fragment. */
+static void check_whole(const struct plan_case *c)
+{
+    size_t fragments[30 * SHARDS_MAX] = {0};
+
+    for (size_t i = 0; i < c->plan->fragment_count; i++)
+        fragments[c->plan->fragments[i].piece]++;
+    for (size_t i = 0; i < c->plan->pieces; i++) {
+        const struct plan_piece *p = &c->plan->by_shard[i];
+        const struct model_variable *v = &c->model->variables[p->variable];
+        assert_true(fragments[i] > 0);
+        if (v->kind != STEPGATE_TRAINED)
+            assert_int_equal(fragments[i], 1);
+        if (v->kind == STEPGATE_ASSIGNED || v->kind == STEPGATE_AUX)
+            assert_true(p->elements == v->elements);
+        if (v->kind == STEPGATE_SPARSE)
+            assert_true(p->first_element % v->row_elements == 0 && p->elements % v->row_elements == 0);
+        if (v->kind == STEPGATE_TRAINED)
+            assert_true(p->first_element % PLAN_BLOCK == 0);
+    }
+}
+
+/* check_fragments -- each begins where its piece's elements do, in every arena; together they are each span's bytes. */
+static void check_fragments(const struct plan_case *c)
+{
+    for (uint32_t s = 0; s < c->plan->shards; s++) {
+        const struct plan_shard *shard = &c->plan->shard[s];
+        uint64_t pushed = 0, pieces = 0;
+        for (size_t i = shard->first_piece; i < shard->first_piece + shard->pieces; i++)
+            pieces += c->plan->by_shard[i].slot_bytes;
+        for (uint32_t g = 0; g < shard->groups; g++)
+            for (uint32_t l = 0; l < c->plan->lanes; l++) {
+                const struct plan_span *span = &shard->spans[g][l];
+                uint64_t bytes = 0;
+                for (size_t i = span->first_fragment; i < span->first_fragment + span->fragments; i++) {
+                    const struct plan_fragment *f = &c->plan->fragments[i];
+                    const struct plan_piece *p = &c->plan->by_shard[f->piece];
+                    const struct model_variable *v = &c->model->variables[f->variable];
+                    uint64_t done = f->first_element - p->first_element;
+                    uint64_t gradient =
+                        v->kind == STEPGATE_TRAINED && !v->frozen ? model_dtype_bytes(v->gradient_dtype) : 0;
+                    assert_true(f->variable == p->variable && f->group == g && f->lane == l);
+                    assert_true(done % PLAN_BLOCK == 0 && done + f->elements <= p->elements);
+                    assert_true(f->offset == p->offset + done * model_dtype_bytes(v->dtype));
+                    assert_true(f->slot_offset == p->slot_offset + done * gradient);
+                    assert_true(f->state_offset ==
+                                p->state_offset + done * (v->dtype == STEPGATE_F64 ? 8 : 4));
+                    bytes += v->kind == STEPGATE_TRAINED ? f->elements * gradient : p->slot_bytes;
+                }
+                assert_true(span->slot_bytes == bytes);
+                pushed += bytes;
+            }
+        assert_true(pushed == pieces);
+    }
+}
+
+static void a_push_takes_what_its_kind_and_type_need(void **state)
+{
+    (void)state;
+    plan_mixed_each(check_sizes);
+}
+
+static void pieces_of_all_kinds_lie_apart_in_every_arena(void **state)
+{
+    (void)state;
+    plan_mixed_each(check_apart);
+    plan_mixed_each(check_bytes);
+    plan_mixed_each(check_neighbours);
+}
+
+static void only_trained_variables_are_cut_by_spans(void **state)
+{
+    (void)state;
+    plan_mixed_each(check_whole);
+}
+
+static void fragments_of_all_kinds_lie_where_their_piece_does(void **state)
+{
+    (void)state;
+    plan_mixed_each(check_fragments);
+}
+
+static void mixed_models_have_the_same_plan_twice(void **state)
+{
+    (void)state;
+    plan_mixed_each(check_again);
+}
+
+static void rows_of_one_push_are_never_more_than_a_piece_has(void **state)
+{
+    (void)state;
+    const uint64_t dims[2] = {10, 3};
+    struct plan_case c = {.model = plan_model(), .options = {.shards = 4, .lanes = 1, .cut_bytes = 1}};
+    assert_true(model_add(c.model, "v", STEPGATE_SPARSE, STEPGATE_F16, 2, dims) >= 0);
+    plan_mixed_set(c.model, 0, "rows_max", "3");
+    assert_int_equal(model_check_keys(c.model), 0);
+    assert_int_equal(plan_new(c.model, &c.options, &c.plan), 0);
+    assert_int_equal(c.plan->pieces, 4); /* of 2, 3, 2 and 3 rows */
+    for (size_t i = 0; i < 4; i++) {
+        const struct plan_piece *p = &c.plan->by_variable[i];
+        assert_int_equal(p->elements, i % 2 ? 9 : 6);
+        assert_int_equal(p->rows_max, i % 2 ? 3 : 2);
+        assert_int_equal(plan_sparse_rows(p->rows_max), 2 * PLAN_LINE);
+        assert_int_equal(p->slot_bytes, 2 * PLAN_LINE + p->rows_max * 3 * 2);
+    }
+    plan_case_free(&c);
+}
+
+static void a_shard_of_frozen_variables_takes_no_push(void **state)
+{
+    (void)state;
+    const uint64_t dims[1] = {10000};
+    struct plan_case c = {.model = plan_model(), .options = {.shards = 1, .lanes = 2, .group_bytes = 100}};
+    for (int i = 0; i < 3; i++) {
+        plan_variable(c.model, 1, dims);
+        plan_mixed_set(c.model, (uint32_t)i, "frozen", "yes");
+    }
+    assert_int_equal(plan_new(c.model, &c.options, &c.plan), 0);
+    assert_int_equal(c.plan->fragment_count, 3); /* yet its lanes hold the initial values */
+    assert_true(c.plan->shard[0].slot_bytes == PLAN_LINE && c.plan->shard[0].state_bytes == 0);
+    plan_case_free(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -551,6 +819,13 @@ int main(void)
         cmocka_unit_test(equal_variables_are_dealt_out_in_turn),
         cmocka_unit_test(the_largest_variables_are_placed_first),
         cmocka_unit_test(what_cannot_be_planned_is_refused),
+        cmocka_unit_test(a_push_takes_what_its_kind_and_type_need),
+        cmocka_unit_test(pieces_of_all_kinds_lie_apart_in_every_arena),
+        cmocka_unit_test(only_trained_variables_are_cut_by_spans),
+        cmocka_unit_test(fragments_of_all_kinds_lie_where_their_piece_does),
+        cmocka_unit_test(mixed_models_have_the_same_plan_twice),
+        cmocka_unit_test(rows_of_one_push_are_never_more_than_a_piece_has),
+        cmocka_unit_test(a_shard_of_frozen_variables_takes_no_push),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

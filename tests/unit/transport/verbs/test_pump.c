@@ -192,6 +192,41 @@ static void reads_in_flight_are_limited(void **state)
     assert_int_equal(bench->endpoint.reads, 0);
 }
 
+static void short_read_over_iwarp_does_not_cross_a_page_of_the_peer(void **state)
+{
+    struct bench *bench = *state;
+    uint32_t events = 0;
+
+    for (int iwarp = 0; iwarp < 2; iwarp++) {
+        bench->device.iwarp = iwarp;
+        assert_int_equal(post_read(&bench->endpoint.base, &bench->region.base, 7, &bench->remote.base,
+                                   4096 - 6, 18, STEPGATE_POST_COMPLETE, 5),
+                         0);
+    }
+    assert_int_equal(noted_count, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(noted_length[i], i == 0 ? 18 : i == 1 ? 6 : 12);
+        assert_int_equal(noted[i].wr.rdma.remote_addr, 0x10000 + (i < 2 ? 4096 - 6 : 4096));
+        events += bench_complete(bench, i);
+    }
+    assert_int_equal(events, 2);
+    assert_int_equal(bench->endpoint.reads, 0);
+    static const struct {
+        uint64_t offset;
+        uint32_t length;
+    } whole[] = {{4096, 18},
+                 {4096 - 18, 18},
+                 {4096 - 6, 65},
+                 {4096 - 6, PIECE}}; /* what fits, or is long, goes as it is */
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(post_read(&bench->endpoint.base, &bench->region.base, 0, &bench->remote.base,
+                                   whole[i].offset, whole[i].length, 0, 0),
+                         0);
+        assert_int_equal(noted_count, 4 + i);
+        assert_int_equal(noted_length[3 + i], whole[i].length);
+    }
+}
+
 static void notify_stays_behind_the_writes_before_it(void **state)
 {
     struct bench *bench = *state;
@@ -343,6 +378,7 @@ int main(void)
         BENCH(long_write_goes_out_in_pieces_with_one_completion),
         BENCH(send_queue_is_never_overfilled_and_always_recovers),
         BENCH(reads_in_flight_are_limited),
+        BENCH(short_read_over_iwarp_does_not_cross_a_page_of_the_peer),
         BENCH(notify_stays_behind_the_writes_before_it),
         BENCH(notify_without_immediate_data_is_a_frame),
         BENCH(notifies_wait_for_credits_and_credit_frames_do_not),
