@@ -11,7 +11,7 @@ job=("$bin/stepgate-run" --transport "$transport" --log warn)
 few=()
 [ -z "$short" ] || few=(--steps 4)
 # all that is between a contribution and its step
-everything=(--weights --set clip_norm=20 --set clip_global_norm=3 --set clip_value=0.02 --set l2_decay=0.01)
+everything=(--weights --set clip_norm=20 --set clip_global_norm=3 --set clip_value=0.02 --set l2_decay=0.01 --set average_decay=0.9)
 
 # alone T WORKER-FLAGS...: sets $digest to what one process ends with that sums T parts
 alone() {
@@ -25,7 +25,7 @@ together() {
     shift
     timeout $((30 * slowness)) "${job[@]}" --workers "$workers" "${flags[@]}" -- "$worker" "$@" "${few[@]}" >"$folder/out" 2>"$folder/err" ||
         wrong "$name: $(tail -n 3 "$folder/err")"
-    same "$name: workers that say what they end with" "$workers" "$(grep -c ': params_sha256 [0-9a-f]\{64\}$' "$folder/out")"
+    same "$name: workers that say what they end with" "$workers" "$(grep -c ': bits_sha256 [0-9a-f]\{64\}$' "$folder/out")"
     digest=$(sed 's/^worker [0-9]*: //' "$folder/out" | sort -u)
     same "$name: different ends" 1 "$(wc -l <<<"$digest")"
 }

@@ -7,7 +7,8 @@
  *     bits-worker --single T [the same]                                               T workers' parts summed here, by plain loops
  *
  * --delay: rests at random, at most so long, before each push and each finish, and pushes in random order. --weights: contributions weigh
- * differently. Prints "params_sha256 HEX": over the bytes of all variables but aux, in order of declaration. --each: and that of each variable.
+ * differently. Prints "bits_sha256 HEX": over the bytes of all variables but aux, in order of declaration, then their slots, then their
+ * averages. --each: and that of each variable.
  */
 #include <math.h>
 #include <sodium.h>
@@ -19,7 +20,14 @@
 
 #include "stepgate/stepgate.h"
 
-enum { BITS_VARIABLES = 12, BITS_KEYS_MAX = 24, BITS_WORKERS_MAX = 16, BITS_EACH_MAX = 4, BITS_BLOCK = 4096 };
+enum {
+    BITS_VARIABLES = 12,
+    BITS_KEYS_MAX = 24,
+    BITS_WORKERS_MAX = 16,
+    BITS_EACH_MAX = 4,
+    BITS_SLOTS = 2,
+    BITS_BLOCK = 4096
+};
 
 struct bits_variable {
     const char *name;
@@ -210,30 +218,62 @@ static void bits_part(int v, int rank, uint64_t step, uint64_t number, const dou
     }
 }
 
-/* bits_sum -- prints a name and the SHA-256 of the variables first .. end. */
-static void bits_sum(const char *name, void *const values[BITS_VARIABLES], int first, int end)
+/* bits_trains -- has it a gradient, and so slots and an average? */
+static int bits_trains(int v)
+{
+    return bits_variables[v].kind <= STEPGATE_SPARSE && strcmp(bits_variables[v].name, "frozen") != 0;
+}
+
+/* bits_type -- what a variable is computed in. */
+static int bits_type(int v)
+{
+    return bits_variables[v].dtype == STEPGATE_F64 ? STEPGATE_F64 : STEPGATE_F32;
+}
+
+/* What a training ends with: values, then slots, then averages, NULL where there are none. */
+struct bits_end {
+    void *arrays[1 + BITS_SLOTS + 1][BITS_VARIABLES];
+};
+
+/* bits_size -- in bytes, of what is at that place of an end. */
+static uint64_t bits_size(int what, int v)
+{
+    return bits_elements(&bits_variables[v]) * bits_bytes(what == 0 ? bits_variables[v].dtype : bits_type(v));
+}
+
+/* bits_sum -- prints a name and the SHA-256 of everything of the variables first .. end. */
+static void bits_sum(const char *name, const struct bits_end *at, int first, int end)
 {
     crypto_hash_sha256_state state;
     unsigned char hash[crypto_hash_sha256_BYTES];
     char text[2 * crypto_hash_sha256_BYTES + 1];
 
     crypto_hash_sha256_init(&state);
-    for (int v = first; v < end; v++)
-        if (bits_variables[v].kind != STEPGATE_AUX)
-            crypto_hash_sha256_update(
-                &state, values[v], bits_elements(&bits_variables[v]) * bits_bytes(bits_variables[v].dtype));
+    for (int what = 0; what < 1 + BITS_SLOTS + 1; what++)
+        for (int v = first; v < end; v++)
+            if (bits_variables[v].kind != STEPGATE_AUX && at->arrays[what][v] != NULL)
+                crypto_hash_sha256_update(&state, at->arrays[what][v], bits_size(what, v));
     crypto_hash_sha256_final(&state, hash);
     sodium_bin2hex(text, sizeof(text), hash, sizeof(hash));
     printf("%s %s\n", name, text);
 }
 
-/* bits_digest -- prints it; values are bytes of each variable. */
-static void bits_digest(const struct bits_flags *flags, void *const values[BITS_VARIABLES])
+/* bits_digest -- prints it. */
+static void bits_digest(const struct bits_flags *flags, const struct bits_end *end)
 {
     for (int v = 0; flags->each && v < BITS_VARIABLES; v++)
-        bits_sum(bits_variables[v].name, values, v, v + 1);
-    bits_sum("params_sha256", values, 0, BITS_VARIABLES);
+        bits_sum(bits_variables[v].name, end, v, v + 1);
+    bits_sum("bits_sha256", end, 0, BITS_VARIABLES);
     fflush(stdout);
+}
+
+/* bits_key -- the value of a key that was set; NULL: it was not. */
+static const char *bits_key(const struct bits_flags *flags, const char *key)
+{
+    for (int k = flags->key_count; k-- > 0;)
+        if (strcmp(flags->keys[k], key) == 0)
+            return flags->values[k];
+    return NULL;
 }
 
 /* bits_room -- zeroed memory, or the end. */
@@ -265,7 +305,7 @@ struct bits_worker {
     struct bits_part part;
     double *now; /* of one variable */
     void *bytes; /* the same, or rows that are pushed, in their type */
-    void *final[BITS_VARIABLES];
+    struct bits_end end;
     unsigned seed;
 };
 
@@ -347,8 +387,8 @@ static int worker_push(struct bits_worker *w, int v, uint64_t step, uint64_t num
     return stepgate_step_push(w->model, v);
 }
 
-/* worker_end -- the final values, and good-bye when everybody has them. */
-static int worker_end(struct bits_worker *w)
+/* worker_values -- those of the last step. */
+static int worker_values(struct bits_worker *w)
 {
     const void *value;
     int rc = 0;
@@ -357,11 +397,45 @@ static int worker_end(struct bits_worker *w)
         if ((rc = stepgate_step_pull(w->model, v, -1, NULL)) < 0 ||
             (rc = stepgate_buffer_parameter(w->model, v, &value)) < 0)
             break;
-        memcpy(w->final[v], value, bits_elements(&bits_variables[v]) * bits_bytes(bits_variables[v].dtype));
+        memcpy(w->end.arrays[0][v], value, bits_size(0, v));
     }
+    return rc;
+}
+
+/* worker_state -- slots and averages, of the last step, too. */
+static int worker_state(struct bits_worker *w)
+{
+    const char *name;
+    uint64_t step = w->flags->steps;
+    int rc = 0;
+
+    for (int v = 0; rc >= 0 && v < BITS_VARIABLES; v++) {
+        for (unsigned i = 0;
+             rc >= 0 && bits_trains(v) && (name = stepgate_model_slot_name(w->model, i)) != NULL; i++) {
+            w->end.arrays[1 + i][v] = bits_room(bits_size(1, v));
+            rc = stepgate_model_slot(w->model, v, name, -1, w->end.arrays[1 + i][v], bits_size(1, v), &step);
+        }
+        if (rc < 0 || !bits_trains(v) || bits_key(w->flags, "average_decay") == NULL)
+            continue;
+        w->end.arrays[1 + BITS_SLOTS][v] = bits_room(bits_size(1, v));
+        rc = stepgate_model_snapshot(w->model, STEPGATE_SNAPSHOT_AVERAGES, &v, 1,
+                                     &w->end.arrays[1 + BITS_SLOTS][v], -1, &step);
+    }
+    if (rc >= 0 && step != w->flags->steps)
+        fprintf(stderr, "bits-worker: slots of step %llu\n", (unsigned long long)step);
+    return rc;
+}
+
+/* worker_end -- what it ends with, and good-bye when everybody has it. */
+static int worker_end(struct bits_worker *w)
+{
+    int rc = worker_values(w);
+
+    if (rc >= 0)
+        rc = worker_state(w);
     if (rc < 0 || (rc = stepgate_job_barrier(w->job, -1)) < 0)
         return rc;
-    bits_digest(w->flags, w->final);
+    bits_digest(w->flags, &w->end);
     return stepgate_job_leave(w->job, -1);
 }
 
@@ -400,7 +474,7 @@ static int worker_run(const struct bits_flags *flags)
     for (int v = 0; v < BITS_VARIABLES; v++) {
         uint64_t n = bits_elements(&bits_variables[v]);
         most = n > most ? n : most;
-        w.final[v] = bits_room(n * sizeof(double));
+        w.end.arrays[0][v] = bits_room(n * sizeof(double));
     }
     w.now = bits_room(most * sizeof(double));
     w.bytes = bits_room(most * sizeof(double));
@@ -419,7 +493,8 @@ static int worker_run(const struct bits_flags *flags)
     stepgate_job_delete(&w.job);
     stepgate_options_delete(&options);
     for (int v = 0; v < BITS_VARIABLES; v++)
-        free(w.final[v]);
+        for (int what = 0; what < 1 + BITS_SLOTS + 1; what++)
+            free(w.end.arrays[what][v]);
     free(w.now);
     free(w.bytes);
     free(w.part.values);
@@ -431,14 +506,14 @@ static int worker_run(const struct bits_flags *flags)
 
 struct single_variable {
     double *now, *exact; /* as published; before it is rounded to 16 bits */
-    double *first, *second, *mean,
+    double *first, *second, *average, *mean,
         *divisor; /* slots; the mean, and what it was divided by: 0: nothing came */
 };
 
 struct single {
     const struct bits_flags *flags;
     int workers, replicas, optimizer;
-    double rate, momentum, l2, clip_value, clip_norm, clip_global_norm;
+    double rate, average_decay, momentum, l2, clip_value, clip_norm, clip_global_norm;
     float power1, power2;
     int count; /* contributions of a step, by (rank, number) */
     int ranks[BITS_WORKERS_MAX * BITS_EACH_MAX];
@@ -446,18 +521,6 @@ struct single {
     struct bits_part parts[BITS_WORKERS_MAX * BITS_EACH_MAX][BITS_VARIABLES];
     struct single_variable variables[BITS_VARIABLES];
 };
-
-/* single_type -- what a variable is computed in. */
-static int single_type(int v)
-{
-    return bits_variables[v].dtype == STEPGATE_F64 ? STEPGATE_F64 : STEPGATE_F32;
-}
-
-/* single_trains -- has it a gradient? */
-static int single_trains(int v)
-{
-    return bits_variables[v].kind <= STEPGATE_SPARSE && strcmp(bits_variables[v].name, "frozen") != 0;
-}
 
 /* single_squares -- of at most a block, in eight partial sums. */
 static double single_squares(const double *values, uint64_t n)
@@ -520,7 +583,7 @@ static double single_norm(const struct bits_part parts[BITS_VARIABLES])
         uint64_t sparse = x->kind == STEPGATE_SPARSE, unit = sparse ? bits_width(x) : BITS_BLOCK;
         uint64_t n = sparse ? parts[v].rows * unit : bits_elements(x);
         double own = 0;
-        for (uint64_t i = 0; single_trains(v) && !parts[v].absent && i < n; i += unit)
+        for (uint64_t i = 0; bits_trains(v) && !parts[v].absent && i < n; i += unit)
             own += single_squares(parts[v].values + i, n - i < unit ? n - i : unit);
         norm += own;
     }
@@ -586,11 +649,11 @@ static void single_sum_all(struct single *s, int v, int c)
         return;
     if (variable->kind == STEPGATE_SPARSE)
         for (uint64_t i = 0; i < part->rows * width; i++)
-            single_sum(x, single_type(v), part->indices[i / width] * width + i % width, factor,
-                       part->values[i], weight);
+            single_sum(x, bits_type(v), part->indices[i / width] * width + i % width, factor, part->values[i],
+                       weight);
     else
         for (uint64_t i = 0; i < n; i++)
-            single_sum(x, single_type(v), i, factor, part->absent ? 0 : part->values[i], weight);
+            single_sum(x, bits_type(v), i, factor, part->absent ? 0 : part->values[i], weight);
 }
 
 /* single_mean -- of a variable. */
@@ -608,7 +671,7 @@ static void single_mean(struct single *s, int v)
     for (uint64_t i = 0; i < n; i++) {
         double by = strcmp(bits_variables[v].name, "words") == 0 ? all : x->divisor[i];
         if (x->divisor[i] != 0)
-            x->mean[i] = bits_round(single_type(v), x->mean[i] / bits_round(single_type(v), by));
+            x->mean[i] = bits_round(bits_type(v), x->mean[i] / bits_round(bits_type(v), by));
     }
 }
 
@@ -622,7 +685,7 @@ static double single_scale(const struct single *s)
     for (int v = 0; v < BITS_VARIABLES; v++) {
         const struct bits_variable *x = &bits_variables[v];
         uint64_t unit = x->kind == STEPGATE_SPARSE ? bits_width(x) : BITS_BLOCK, n = bits_elements(x);
-        for (uint64_t i = 0; single_trains(v) && i < n; i += unit)
+        for (uint64_t i = 0; bits_trains(v) && i < n; i += unit)
             if (s->variables[v].divisor[i] != 0)
                 single_add(&sum, single_squares(s->variables[v].mean + i, n - i < unit ? n - i : unit));
     }
@@ -633,7 +696,7 @@ static double single_scale(const struct single *s)
 /* single_element -- the optimizer on one element with gradient g. */
 static double single_element(const struct single *s, int v, uint64_t i, double g)
 {
-    int type = single_type(v), scaled = strcmp(bits_variables[v].name, "mixed") == 0;
+    int type = bits_type(v), scaled = strcmp(bits_variables[v].name, "mixed") == 0;
     float rate_f = (float)s->rate,
           alpha_f = (float)((double)rate_f * sqrt(1 - (double)s->power2) / (1 - (double)s->power1));
     double rate = (double)(scaled ? rate_f * 0.5F : rate_f),
@@ -660,7 +723,7 @@ static double single_element(const struct single *s, int v, uint64_t i, double g
 static void single_apply(const struct single *s, int v, double scale)
 {
     const struct single_variable *x = &s->variables[v];
-    int type = single_type(v), decays = strcmp(bits_variables[v].name, "wide") != 0;
+    int type = bits_type(v), decays = strcmp(bits_variables[v].name, "wide") != 0;
     double clip = (double)(float)s->clip_value, l2 = (double)(float)s->l2;
 
     for (uint64_t i = 0; i < bits_elements(&bits_variables[v]); i++) {
@@ -679,6 +742,9 @@ static void single_apply(const struct single *s, int v, double scale)
             g = bits_round(type, g + bits_round(type, l2 * x->exact[i]));
         x->exact[i] = single_element(s, v, i, g);
         x->now[i] = bits_round(bits_variables[v].dtype, x->exact[i]);
+        double change = bits_round(type, x->average[i] - x->exact[i]);
+        x->average[i] = bits_round(
+            type, x->average[i] - bits_round(type, (double)(float)(1 - s->average_decay) * change));
     }
 }
 
@@ -687,11 +753,11 @@ static void single_step(struct single *s, uint64_t step)
 {
     single_contribute(s, step);
     for (int v = 0; v < BITS_VARIABLES; v++)
-        if (single_trains(v) || bits_variables[v].kind == STEPGATE_ASSIGNED)
+        if (bits_trains(v) || bits_variables[v].kind == STEPGATE_ASSIGNED)
             single_mean(s, v);
     double scale = single_scale(s);
     for (int v = 0; v < BITS_VARIABLES; v++)
-        if (single_trains(v) || bits_variables[v].kind == STEPGATE_ASSIGNED)
+        if (bits_trains(v) || bits_variables[v].kind == STEPGATE_ASSIGNED)
             single_apply(s, v, scale);
     s->power1 *= 0.9F;
     s->power2 *= 0.999F;
@@ -703,9 +769,13 @@ static int single_keys(struct single *s)
     const struct {
         const char *name;
         double *value;
-    } numbers[] = {{"learning_rate", &s->rate},  {"momentum", &s->momentum},
-                   {"l2_decay", &s->l2},         {"clip_value", &s->clip_value},
-                   {"clip_norm", &s->clip_norm}, {"clip_global_norm", &s->clip_global_norm}};
+    } numbers[] = {{"learning_rate", &s->rate},
+                   {"average_decay", &s->average_decay},
+                   {"momentum", &s->momentum},
+                   {"l2_decay", &s->l2},
+                   {"clip_value", &s->clip_value},
+                   {"clip_norm", &s->clip_norm},
+                   {"clip_global_norm", &s->clip_global_norm}};
 
     for (int k = 0; k < s->flags->key_count; k++) {
         const char *key = s->flags->keys[k], *value = s->flags->values[k];
@@ -718,7 +788,7 @@ static int single_keys(struct single *s)
             s->replicas = atoi(value);
         else if (strcmp(key, "optimizer") == 0)
             s->optimizer = value[0];
-        else if (strcmp(key, "average_decay") != 0)
+        else
             return fprintf(stderr, "bits-worker: --single does not know %s\n", key), 1;
     }
     if (s->replicas < s->workers || s->replicas > s->workers * BITS_EACH_MAX ||
@@ -727,11 +797,32 @@ static int single_keys(struct single *s)
     return 0;
 }
 
+/* single_end -- what there is at the end, as bytes. */
+static void single_end(const struct single *s, struct bits_end *end)
+{
+    int slots = s->optimizer == 's' ? 0 : s->optimizer == 'm' ? 1 : 2;
+
+    for (int v = 0; v < BITS_VARIABLES; v++) {
+        const struct single_variable *x = &s->variables[v];
+        const double *arrays[1 + BITS_SLOTS + 1] = {x->now, slots > 0 ? x->first : NULL,
+                                                    slots > 1 ? x->second : NULL,
+                                                    s->average_decay > 0 ? x->average : NULL};
+        for (int what = 0; what < 1 + BITS_SLOTS + 1; what++) {
+            if (arrays[what] == NULL || (what > 0 && !bits_trains(v)))
+                continue;
+            end->arrays[what][v] = bits_room(bits_size(what, v));
+            for (uint64_t i = 0; i < bits_elements(&bits_variables[v]); i++)
+                bits_put(what == 0 ? bits_variables[v].dtype : bits_type(v), end->arrays[what][v], i,
+                         arrays[what][i]);
+        }
+    }
+}
+
 /* single_run -- trains, and prints the digest. */
 static int single_run(const struct bits_flags *flags)
 {
     static struct single *s; /* what is taken here ends with the process */
-    static void *final[BITS_VARIABLES];
+    static struct bits_end end;
 
     s = bits_room(sizeof(*s));
     *s = (struct single){.flags = flags,
@@ -749,23 +840,20 @@ static int single_run(const struct bits_flags *flags)
     for (int v = 0; v < BITS_VARIABLES; v++) {
         struct single_variable *x = &s->variables[v];
         uint64_t n = bits_elements(&bits_variables[v]);
-        double **all[] = {&x->now, &x->exact, &x->first, &x->second, &x->mean, &x->divisor};
+        double **all[] = {&x->now, &x->exact, &x->first, &x->second, &x->average, &x->mean, &x->divisor};
         for (size_t a = 0; a < sizeof(all) / sizeof(all[0]); a++)
             *all[a] = bits_room(n * sizeof(double));
         for (uint64_t i = 0; i < n; i++) {
-            x->now[i] = x->exact[i] = bits_initial(v, i);
+            x->now[i] = x->exact[i] = x->average[i] = bits_initial(v, i);
             x->first[i] = s->optimizer == 'r';
         }
         for (int c = 0; c < s->replicas; c++)
             bits_part_room(v, &s->parts[c][v]);
-        final[v] = bits_room(n * sizeof(double));
     }
     for (uint64_t step = 0; step < flags->steps; step++)
         single_step(s, step);
-    for (int v = 0; v < BITS_VARIABLES; v++)
-        for (uint64_t i = 0; i < bits_elements(&bits_variables[v]); i++)
-            bits_put(bits_variables[v].dtype, final[v], i, s->variables[v].now[i]);
-    bits_digest(flags, final);
+    single_end(s, &end);
+    bits_digest(flags, &end);
     return 0;
 }
 
