@@ -11,14 +11,22 @@
 #include <sys/socket.h>
 
 #include "tests/unit/worker/api/cluster.h"
+#include "transport/shm/shm.h"
 
 #define CROWD_PS_MAX 3
-#define CROWD_KEYS_MAX 16
+#define CROWD_MS 30000 /* deadline of every wait: there are more threads than processors */
 
 #ifdef __SANITIZE_THREAD__
 #define CROWD_SCALE 8 /* times fewer steps */
 #else
 #define CROWD_SCALE 1
+#endif
+
+/* crowd_main -- under the thread sanitizer all look at shared memory at one address, so that it sees who does. */
+#ifdef __SANITIZE_THREAD__
+#define crowd_main(tests) (shm_share_mappings(true), cmocka_run_group_tests(tests, NULL, NULL))
+#else
+#define crowd_main(tests) cmocka_run_group_tests(tests, NULL, NULL)
 #endif
 
 struct crowd_worker {
@@ -70,7 +78,7 @@ static inline struct stepgate_options *crowd_options(const struct crowd *c)
     snprintf(text, sizeof(text), "%d", c->workers);
     must(stepgate_options_set(options, "workers", text));
     must(stepgate_options_set(options, "ps_hosts", c->hosts));
-    must(stepgate_options_set(options, "join_timeout", "8s"));
+    must(stepgate_options_set(options, "join_timeout", "30s"));
     must(stepgate_options_set(options, "liveness", "60s"));
     return options;
 }
@@ -109,7 +117,7 @@ static inline void crowd_serve(struct crowd *c, int workers, int servers, const 
 /* crowd_commit -- for workers that are driven by hand, in turn. */
 static inline void crowd_commit(struct crowd *c)
 {
-    int64_t until = cluster_now() + CLUSTER_MS;
+    int64_t until = cluster_now() + CROWD_MS;
     bool done[CLUSTER_WORKERS_MAX] = {false};
 
     for (int left = c->workers; left > 0; cluster_pause(left > 0 ? 1 : 0)) {
@@ -128,7 +136,7 @@ static inline void crowd_commit(struct crowd *c)
 static inline void crowd_leave(struct crowd *c)
 {
     for (int r = 0; r < c->workers; r++)
-        must(stepgate_job_leave(c->worker[r].job, CLUSTER_MS));
+        must(stepgate_job_leave(c->worker[r].job, CROWD_MS));
 }
 
 /* crowd_declare -- variables "0", "1", ... and the keys. In a worker's thread: nothing is asserted there. */
@@ -175,7 +183,7 @@ static inline int crowd_train(struct crowd_worker *w)
     int status = 0;
 
     while (status == 0) {
-        status = stepgate_step_begin(w->model, CLUSTER_MS, &info);
+        status = stepgate_step_begin(w->model, CROWD_MS, &info);
         if (status != 0)
             break;
         if (w->rank == 0)
@@ -198,14 +206,14 @@ static inline void *crowd_run_worker(void *context)
 {
     struct crowd_worker *w = context;
 
-    w->status = stepgate_model_commit(w->model, CLUSTER_MS, NULL);
+    w->status = stepgate_model_commit(w->model, CROWD_MS, NULL);
     if (w->status == 0)
         w->status = crowd_train(w);
     /* whoever sees the end first leaves last: the others may still need its contribution to go on to their end */
     if (w->status == 0)
-        w->status = stepgate_job_barrier(w->job, CLUSTER_MS);
+        w->status = stepgate_job_barrier(w->job, CROWD_MS);
     if (w->status == 0)
-        w->status = stepgate_job_leave(w->job, CLUSTER_MS);
+        w->status = stepgate_job_leave(w->job, CROWD_MS);
     if (w->status != 0) {
         struct stepgate_error error = {.size = sizeof(error)};
         stepgate_error_last(&error);
@@ -226,7 +234,7 @@ static inline void crowd_join(struct crowd *c, const char *const *keys, const ui
         *w = (struct crowd_worker){.crowd = c, .rank = r};
         snprintf(text, sizeof(text), "%d", r);
         must(stepgate_options_set(options, "task_index", text));
-        must(stepgate_job_join(options, CLUSTER_MS, &w->job));
+        must(stepgate_job_join(options, CROWD_MS, &w->job));
         stepgate_options_delete(&options);
         if (sizes != NULL)
             must(crowd_declare(w));
@@ -246,7 +254,7 @@ static inline void crowd_start(struct crowd *c, uint64_t steps)
 /* crowd_reach -- waits until training has come to that step. */
 static inline void crowd_reach(struct crowd *c, uint64_t step)
 {
-    int64_t until = cluster_now() + 4 * CLUSTER_MS;
+    int64_t until = cluster_now() + 2 * CROWD_MS;
 
     while (atomic_load(&c->reached) < step) {
         assert_true(cluster_now() < until);
@@ -261,7 +269,7 @@ static inline struct stepgate_job *crowd_observer(const struct crowd *c)
     struct stepgate_job *job = NULL;
 
     must(stepgate_options_set(options, "job_name", "observer"));
-    must(stepgate_job_join(options, CLUSTER_MS, &job));
+    must(stepgate_job_join(options, CROWD_MS, &job));
     stepgate_options_delete(&options);
     return job;
 }
@@ -271,7 +279,7 @@ static inline struct stepgate_model *crowd_attach(struct stepgate_job *job)
 {
     struct stepgate_model *model = NULL;
 
-    must(stepgate_model_attach(job, "m", CLUSTER_MS, &model));
+    must(stepgate_model_attach(job, "m", CROWD_MS, &model));
     return model;
 }
 

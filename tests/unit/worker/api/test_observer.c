@@ -2,7 +2,7 @@
 /* Observers read exact steps while others train, and are nobody's concern. */
 #include "tests/unit/worker/api/crowd.h"
 
-static const uint64_t large[] = {3000000, 5, 1000003, 17, 0};
+static const uint64_t large[] = {3000000 / CROWD_SCALE, 5, 1000003 / CROWD_SCALE, 17, 0};
 static const uint64_t small[] = {1000, 7, 0};
 
 /* check_whole -- pulls everything: it is all of one step. Returns which. */
@@ -10,7 +10,7 @@ static uint64_t check_whole(struct stepgate_model *model, const uint64_t *sizes)
 {
     uint64_t step = UINT64_MAX, lowest = 0, highest = 0;
 
-    must(stepgate_step_pull(model, STEPGATE_ALL, CLUSTER_MS, &step));
+    must(stepgate_step_pull(model, STEPGATE_ALL, CROWD_MS, &step));
     for (int v = 0; sizes[v] > 0; v++) {
         const void *values = NULL;
         must(stepgate_buffer_parameter(model, v, &values));
@@ -25,26 +25,25 @@ static uint64_t check_whole(struct stepgate_model *model, const uint64_t *sizes)
 /* watch_training -- a large model at full speed, looked at as often as can be. */
 static void watch_training(int workers, int servers, uint64_t steps, const char *const *keys)
 {
-    static const char *const knobs[] = {"cut_bytes", "4MiB", NULL};
+    static const char *const knobs[] = {"cut_bytes", "1MiB", NULL};
     struct crowd c;
     uint64_t before = 0, different = 0;
 
     crowd_serve(&c, workers, servers, servers > 1 ? knobs : NULL);
     crowd_join(&c, keys, large);
     struct stepgate_job *job = crowd_observer(&c);
-    crowd_start(&c, steps);
+    atomic_store(&c.held, steps);
+    crowd_start(&c, UINT64_MAX);
     struct stepgate_model *model = crowd_attach(job);
     while (before < steps) {
         uint64_t step = check_whole(model, large);
         assert_true(step >= before);
         different += step > before;
         before = step;
-        if (atomic_load(&c.reached) >= steps)
-            break;
     }
     assert_true(different >= 4);
     stepgate_job_delete(&job);
-    crowd_end(&c);
+    crowd_stop(&c);
 }
 
 static void a_pull_is_of_one_step_while_all_train(void **state)
@@ -106,7 +105,7 @@ static void an_observer_that_comes_late_sees_the_newest_step(void **state)
     atomic_store(&c.held, 45);
     crowd_reach(&c, 45);
     assert_int_equal(check_whole(model, small), 45);
-    must(stepgate_job_leave(job, CLUSTER_MS));
+    must(stepgate_job_leave(job, CROWD_MS));
     stepgate_job_delete(&job);
     crowd_stop(&c);
 }
@@ -125,7 +124,7 @@ static void observers_come_and_go_while_the_job_goes_on(void **state)
         for (int o = 0; o < 2; o++)
             check_whole(model[o], small);
         if (i % 2 == 0) /* the other one goes without a word */
-            must(stepgate_job_leave(job[0], CLUSTER_MS));
+            must(stepgate_job_leave(job[0], CROWD_MS));
         stepgate_job_delete(&job[0]);
         check_whole(model[1], small);
         stepgate_job_delete(&job[1]);
@@ -149,12 +148,12 @@ static void an_unknown_model_is_waited_for(void **state)
     assert_null(model);
     assert_int_equal(stepgate_model_attach(job, "m", 0, &model), -STEPGATE_EAGAIN);
     assert_non_null(model);
-    must(stepgate_model_attach(job, "m", CLUSTER_MS, &model));
+    must(stepgate_model_attach(job, "m", CROWD_MS, &model));
     check_whole(model, small);
     struct stepgate_model *second = NULL;
-    refused(STEPGATE_EALREADY, "m", stepgate_model_attach(job, "m", CLUSTER_MS, &second));
+    refused(STEPGATE_EALREADY, "m", stepgate_model_attach(job, "m", CROWD_MS, &second));
     stepgate_model_delete(&model);
-    must(stepgate_model_attach(job, "m", CLUSTER_MS, &model));
+    must(stepgate_model_attach(job, "m", CROWD_MS, &model));
     check_whole(model, small);
     stepgate_job_delete(&job);
     crowd_stop(&c);
@@ -174,7 +173,7 @@ static void the_end_of_the_job_is_told(void **state)
         struct stepgate_model *model = crowd_attach(job);
         check_whole(model, small);
         crowd_stop(&c);
-        refused(STEPGATE_EENDED, "over", stepgate_step_pull(model, STEPGATE_ALL, CLUSTER_MS, NULL));
+        refused(STEPGATE_EENDED, "over", stepgate_step_pull(model, STEPGATE_ALL, CROWD_MS, NULL));
         refused(STEPGATE_EENDED, "over",
                 stepgate_model_attach(job, "m", 0, &(struct stepgate_model *){NULL}));
         assert_int_equal(stepgate_job_error(job, &error), -STEPGATE_EENDED);
@@ -232,12 +231,12 @@ static void an_observer_reads_single_variables_and_rows_into_its_own_memory(void
     struct stepgate_model *model = crowd_attach(job);
     must(stepgate_buffer_attach(model, 0, STEPGATE_USE_PARAMETER, own, sizeof(own)));
     for (int i = 0; i < 200 / CROWD_SCALE; i++) {
-        must(stepgate_step_pull(model, 0, CLUSTER_MS, &step));
+        must(stepgate_step_pull(model, 0, CROWD_MS, &step));
         crowd_same(own, 1000, -(float)step);
-        must(stepgate_step_pull(model, 1, CLUSTER_MS, &step));
+        must(stepgate_step_pull(model, 1, CROWD_MS, &step));
         must(stepgate_buffer_parameter(model, 1, &values));
         crowd_same(values, 7, -(float)step);
-        must(stepgate_step_pull_rows(model, 0, rows, 4, picked, CLUSTER_MS, &step));
+        must(stepgate_step_pull_rows(model, 0, rows, 4, picked, CROWD_MS, &step));
         crowd_same(picked, 4, -(float)step);
     }
     must(stepgate_buffer_detach(model, 0, STEPGATE_USE_PARAMETER));
@@ -261,5 +260,5 @@ int main(void)
         cmocka_unit_test(an_observer_reads_single_variables_and_rows_into_its_own_memory),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return crowd_main(tests);
 }

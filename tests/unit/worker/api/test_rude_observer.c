@@ -36,7 +36,7 @@ static void rude_turn(struct rude *r)
 /* rude_until -- a link has come to that state. */
 static void rude_until(struct rude *r, const struct link *link, enum link_state state)
 {
-    int64_t until = cluster_now() + CLUSTER_MS;
+    int64_t until = cluster_now() + CROWD_MS;
 
     while (link->state != state) {
         assert_true(cluster_now() < until);
@@ -97,7 +97,7 @@ static void check_goes_on(struct crowd *c)
     uint64_t step = 0;
 
     crowd_reach(c, atomic_load(&c->reached) + 5);
-    must(stepgate_step_pull(model, STEPGATE_ALL, CLUSTER_MS, &step));
+    must(stepgate_step_pull(model, STEPGATE_ALL, CROWD_MS, &step));
     must(stepgate_buffer_parameter(model, 0, &values));
     crowd_same(values, small[0], -(float)step);
     stepgate_job_delete(&job);
@@ -272,5 +272,5 @@ int main(void)
         cmocka_unit_test(a_ps_never_takes_an_observer_for_a_member),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return crowd_main(tests);
 }

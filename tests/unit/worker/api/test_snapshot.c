@@ -125,7 +125,7 @@ static void check_values(struct stepgate_model *model, const struct plain *p, ui
     void *const out[SAVED] = {frozen, w, stat, wide, half, table, raw};
     uint64_t k = UINT64_MAX;
 
-    must(stepgate_model_snapshot(model, STEPGATE_SNAPSHOT_PARAMETERS, ids, SAVED, out, CLUSTER_MS, &k));
+    must(stepgate_model_snapshot(model, STEPGATE_SNAPSHOT_PARAMETERS, ids, SAVED, out, CROWD_MS, &k));
     assert_in_range(k, least, STEPS);
     assert_memory_equal(w, p->value[k], sizeof(w));
     assert_memory_equal(raw, p->value[k], sizeof(raw));
@@ -150,7 +150,7 @@ static void check_averages(struct stepgate_model *model, const struct plain *p, 
     void *const out[] = {w, wide, half};
     uint64_t k = UINT64_MAX;
 
-    must(stepgate_model_snapshot(model, STEPGATE_SNAPSHOT_AVERAGES, ids, 3, out, CLUSTER_MS, &k));
+    must(stepgate_model_snapshot(model, STEPGATE_SNAPSHOT_AVERAGES, ids, 3, out, CROWD_MS, &k));
     assert_in_range(k, least, STEPS);
     assert_memory_equal(w, p->average[k], sizeof(w));
     for (int i = 0; i < 10; i++)
@@ -168,16 +168,16 @@ static void check_slots(struct stepgate_model *model, const struct plain *p, uin
 
     assert_string_equal(stepgate_model_slot_name(model, 0), "momentum");
     assert_null(stepgate_model_slot_name(model, 1));
-    must(stepgate_model_slot(model, W, "momentum", CLUSTER_MS, w, sizeof(w), &k));
+    must(stepgate_model_slot(model, W, "momentum", CROWD_MS, w, sizeof(w), &k));
     assert_in_range(k, least, STEPS);
     assert_memory_equal(w, p->slot[k], sizeof(w));
-    must(stepgate_model_slot(model, DOUBLE, "momentum", CLUSTER_MS, wide, sizeof(wide), &k));
+    must(stepgate_model_slot(model, DOUBLE, "momentum", CROWD_MS, wide, sizeof(wide), &k));
     for (int i = 0; i < 10; i++)
         assert_true(wide[i] == p->wide_slot[k]);
-    must(stepgate_model_slot(model, HALF, "momentum", CLUSTER_MS, half, sizeof(half), &k));
+    must(stepgate_model_slot(model, HALF, "momentum", CROWD_MS, half, sizeof(half), &k));
     for (int i = 0; i < 33; i++)
         assert_float_equal(half[i], p->half_slot[k], 0);
-    must(stepgate_model_slot(model, TABLE, "momentum", CLUSTER_MS, table, sizeof(table), &k));
+    must(stepgate_model_slot(model, TABLE, "momentum", CROWD_MS, table, sizeof(table), &k));
     for (int i = 0; i < 200; i++)
         assert_float_equal(table[i], (i / 4 == 17 ? p->slot[k][i % 4] : 0), 0);
 }
@@ -199,7 +199,7 @@ static void copies_are_those_of_plain_loops(void **state)
         struct stepgate_model *model = crowd_attach(job);
         for (uint64_t step = 0; step < STEPS; step++) {
             for (int r = 0; r < 2; r++)
-                must(stepgate_step_begin(c.worker[r].model, CLUSTER_MS, NULL));
+                must(stepgate_step_begin(c.worker[r].model, CROWD_MS, NULL));
             check_values(step % 3 == 0 ? c.worker[1].model : model, p, step);
             check_averages(step % 3 == 1 ? c.worker[0].model : model, p, step);
             check_slots(step % 3 == 2 ? c.worker[0].model : model, p, step);
@@ -259,11 +259,11 @@ static void copies_are_whole_while_training_runs(void **state)
     for (int i = 0; i < 60 / CROWD_SCALE; i++) {
         float value, slot;
         uint64_t k;
-        must(stepgate_model_snapshot(model, STEPGATE_SNAPSHOT_PARAMETERS, ids, 2, out, CLUSTER_MS, &k));
+        must(stepgate_model_snapshot(model, STEPGATE_SNAPSHOT_PARAMETERS, ids, 2, out, CROWD_MS, &k));
         powers_of_half(k, &value, &slot);
         crowd_same(first, two[0], value);
         crowd_same(second, two[1], value);
-        must(stepgate_model_slot(model, 1, "momentum", CLUSTER_MS, second, sizeof(second), &k));
+        must(stepgate_model_slot(model, 1, "momentum", CROWD_MS, second, sizeof(second), &k));
         powers_of_half(k, &value, &slot);
         crowd_same(second, two[1], slot);
         if (i == 2)
@@ -295,13 +295,13 @@ static void a_snapshot_gives_way_to_the_next(void **state)
             assert_int_equal(status, -STEPGATE_EAGAIN);
         if (i % 5 == 0) { /* that one is given up */
             must(stepgate_model_snapshot(model, STEPGATE_SNAPSHOT_PARAMETERS, ids, 2,
-                                         i % 2 == 0 ? out : (void *const[]){second, first}, CLUSTER_MS, &k));
+                                         i % 2 == 0 ? out : (void *const[]){second, first}, CROWD_MS, &k));
             crowd_same(first, two[0], -(float)k);
             crowd_same(second, two[1], -(float)k);
         }
     }
     int status = -STEPGATE_EAGAIN; /* in one with others that are under way: repeated until it is done */
-    for (int64_t until = cluster_now() + CLUSTER_MS; status == -STEPGATE_EAGAIN && cluster_now() < until;)
+    for (int64_t until = cluster_now() + CROWD_MS; status == -STEPGATE_EAGAIN && cluster_now() < until;)
         status = stepgate_model_snapshot(model, STEPGATE_SNAPSHOT_PARAMETERS, (const int[]){0}, 1,
                                          (void *const[]){first}, 0, &k);
     must(status);
@@ -313,7 +313,7 @@ static void a_snapshot_gives_way_to_the_next(void **state)
     job = crowd_observer(&c);
     model = crowd_attach(job);
     must(stepgate_model_snapshot(model, STEPGATE_SNAPSHOT_PARAMETERS, (const int[]){1}, 1,
-                                 (void *const[]){second}, CLUSTER_MS, &k));
+                                 (void *const[]){second}, CROWD_MS, &k));
     crowd_same(second, two[1], -(float)k);
     stepgate_job_delete(&job);
     crowd_stop(&c);
@@ -333,13 +333,13 @@ static void adams_powers_are_slots_of_the_model(void **state)
     crowd_commit(&c);
     struct crowd_worker *w = &c.worker[0];
     for (uint64_t step = 0; step < 4; step++) {
-        must(stepgate_step_begin(w->model, CLUSTER_MS, NULL));
-        must(stepgate_model_slot(w->model, 0, "beta1_power", CLUSTER_MS, &power, sizeof(power), &k));
+        must(stepgate_step_begin(w->model, CROWD_MS, NULL));
+        must(stepgate_model_slot(w->model, 0, "beta1_power", CROWD_MS, &power, sizeof(power), &k));
         assert_int_equal(k, step);
         assert_float_equal(power, powf(0.5f, (float)(step + 1)), 0);
-        must(stepgate_model_slot(w->model, -1, "beta2_power", CLUSTER_MS, &power, sizeof(power), NULL));
+        must(stepgate_model_slot(w->model, -1, "beta2_power", CROWD_MS, &power, sizeof(power), NULL));
         assert_float_equal(power, powf(0.75f, (float)(step + 1)), 0);
-        must(stepgate_model_slot(w->model, 0, "first_moment", CLUSTER_MS, slot, sizeof(slot), &k));
+        must(stepgate_model_slot(w->model, 0, "first_moment", CROWD_MS, slot, sizeof(slot), &k));
         assert_int_equal(k, step);
         assert_float_equal(slot[3], 1 - powf(0.5f, (float)step), 0);
         must(crowd_ones(w));
@@ -349,7 +349,7 @@ static void adams_powers_are_slots_of_the_model(void **state)
     assert_string_equal(stepgate_model_slot_name(w->model, 1), "second_moment");
     assert_null(stepgate_model_slot_name(w->model, 2));
     refused(STEPGATE_EINVAL, "beta1_power",
-            stepgate_model_slot(w->model, 0, "beta1_power", CLUSTER_MS, slot, sizeof(slot), NULL));
+            stepgate_model_slot(w->model, 0, "beta1_power", CROWD_MS, slot, sizeof(slot), NULL));
     crowd_leave(&c);
     crowd_end(&c);
 }
@@ -414,5 +414,5 @@ int main(void)
         cmocka_unit_test(what_cannot_be_copied_is_refused),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return crowd_main(tests);
 }

@@ -10,7 +10,7 @@ static const uint64_t small[] = {1000, 7, 0};
 static void train_step(struct crowd *c, const char *key, const char *value, uint64_t from)
 {
     for (int r = 0; r < c->workers; r++)
-        must(stepgate_step_begin(c->worker[r].model, CLUSTER_MS, NULL));
+        must(stepgate_step_begin(c->worker[r].model, CROWD_MS, NULL));
     if (key != NULL)
         must(stepgate_model_tune(c->worker[0].model, key, value, from));
     for (int r = 0; r < c->workers; r++) {
@@ -25,8 +25,8 @@ static void expect(struct crowd *c, float value)
     const void *values = NULL;
 
     for (int r = 0; r < c->workers; r++) {
-        must(stepgate_step_begin(c->worker[r].model, CLUSTER_MS, NULL));
-        must(stepgate_step_pull(c->worker[r].model, STEPGATE_ALL, CLUSTER_MS, NULL));
+        must(stepgate_step_begin(c->worker[r].model, CROWD_MS, NULL));
+        must(stepgate_step_pull(c->worker[r].model, STEPGATE_ALL, CROWD_MS, NULL));
         for (int v = 0; c->sizes[v] > 0; v++) {
             must(stepgate_buffer_parameter(c->worker[r].model, v, &values));
             crowd_same(values, c->sizes[v], value);
@@ -40,7 +40,7 @@ static void expect(struct crowd *c, float value)
 static void close_job(struct crowd *c)
 {
     for (int r = 0; r < c->workers; r++)
-        must(stepgate_step_begin(c->worker[r].model, CLUSTER_MS, NULL));
+        must(stepgate_step_begin(c->worker[r].model, CROWD_MS, NULL));
     crowd_leave(c);
     crowd_end(c);
 }
@@ -143,7 +143,7 @@ static void every_ps_changes_at_the_same_step(void **state)
         struct stepgate_model *model = crowd_attach(job);
         for (uint64_t step = 0; step < 400 / CROWD_SCALE;) {
             const void *first = NULL, *second = NULL;
-            must(stepgate_step_pull(model, STEPGATE_ALL, CLUSTER_MS, &step));
+            must(stepgate_step_pull(model, STEPGATE_ALL, CROWD_MS, &step));
             must(stepgate_buffer_parameter(model, 0, &first));
             must(stepgate_buffer_parameter(model, 1, &second));
             assert_memory_equal(first, second, 8 * sizeof(float));
@@ -184,7 +184,7 @@ static void expect_counts(struct stepgate_model *model, int rank, uint64_t accep
 {
     struct stepgate_contributions counts = {.size = sizeof(counts)};
 
-    must(stepgate_model_contributions(model, rank, CLUSTER_MS, &counts));
+    must(stepgate_model_contributions(model, rank, CROWD_MS, &counts));
     assert_int_equal(counts.accepted, accepted);
     assert_int_equal(counts.stale, stale);
     assert_int_equal(counts.non_finite, non_finite);
@@ -201,17 +201,17 @@ static void a_contribution_that_comes_too_late_is_counted_as_stale(void **state)
     crowd_join(&c, keys, small);
     crowd_commit(&c);
     struct stepgate_model *model = c.worker[0].model, *other = c.worker[1].model;
-    must(stepgate_step_begin(other, CLUSTER_MS, NULL)); /* step 0, of which it will be too late */
+    must(stepgate_step_begin(other, CROWD_MS, NULL)); /* step 0, of which it will be too late */
     for (int step = 0; step < 3; step++) {
-        must(stepgate_step_begin(model, CLUSTER_MS, NULL));
+        must(stepgate_step_begin(model, CROWD_MS, NULL));
         must(crowd_ones(&c.worker[0]));
         must(stepgate_step_finish(model, 1));
     }
-    must(stepgate_step_begin(model, CLUSTER_MS, NULL));
+    must(stepgate_step_begin(model, CROWD_MS, NULL));
     expect_counts(model, 0, 3, 0, 0, 0);
     must(crowd_ones(&c.worker[1]));
     must(stepgate_step_finish(other, 1));
-    must(stepgate_step_begin(other, CLUSTER_MS, NULL));
+    must(stepgate_step_begin(other, CROWD_MS, NULL));
     expect_counts(model, 1, 0, 1, 0, 0);
     crowd_leave(&c);
     crowd_end(&c);
@@ -230,7 +230,7 @@ static void contributions_are_counted_by_what_became_of_them(void **state)
     crowd_commit(&c);
     for (int step = 0; step < 5; step++) {
         for (int r = 0; r < 2; r++) {
-            must(stepgate_step_begin(c.worker[r].model, CLUSTER_MS, NULL));
+            must(stepgate_step_begin(c.worker[r].model, CROWD_MS, NULL));
             must(crowd_ones(&c.worker[r]));
         }
         must(stepgate_step_finish(c.worker[0].model, 1));
@@ -238,7 +238,7 @@ static void contributions_are_counted_by_what_became_of_them(void **state)
                       : stepgate_step_finish(c.worker[1].model, 1));
     }
     for (int r = 0; r < 2; r++)
-        must(stepgate_step_begin(c.worker[r].model, CLUSTER_MS, NULL));
+        must(stepgate_step_begin(c.worker[r].model, CROWD_MS, NULL));
     must(stepgate_buffer_gradient(c.worker[1].model, 1, &gradient));
     ((float *)gradient)[3] = NAN;
     for (int r = 0; r < 2; r++) {
@@ -246,14 +246,14 @@ static void contributions_are_counted_by_what_became_of_them(void **state)
         must(stepgate_step_finish(c.worker[r].model, 1));
     }
     for (int r = 0; r < 2; r++)
-        must(stepgate_step_begin(c.worker[r].model, CLUSTER_MS, NULL));
+        must(stepgate_step_begin(c.worker[r].model, CROWD_MS, NULL));
     expect_counts(c.worker[1].model, 0, 6, 0, 0, 0);
     struct stepgate_job *job = crowd_observer(&c);
     struct stepgate_model *observer = crowd_attach(job);
     expect_counts(observer, 1, 3, 0, 1, 2);
     int status = -STEPGATE_EAGAIN; /* without waiting, and about one after the other */
     stepgate_model_contributions(observer, 0, 0, &counts);
-    for (int64_t until = cluster_now() + CLUSTER_MS; status == -STEPGATE_EAGAIN && cluster_now() < until;)
+    for (int64_t until = cluster_now() + CROWD_MS; status == -STEPGATE_EAGAIN && cluster_now() < until;)
         status = stepgate_model_contributions(observer, 1, 0, &counts);
     must(status);
     assert_int_equal(counts.non_finite, 1);
@@ -279,5 +279,5 @@ int main(void)
         cmocka_unit_test(contributions_are_counted_by_what_became_of_them),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return crowd_main(tests);
 }
