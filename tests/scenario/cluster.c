@@ -126,7 +126,7 @@ static int cluster_make_ps(struct cluster *c, uint32_t s)
 {
     struct cluster_ps *ps = &c->ps[s];
     const char *host = c->ground->host != NULL ? c->ground->host : "127.0.0.1";
-    char name[16];
+    char name[32];
 
     snprintf(name, sizeof(name), "ps%u", s);
     if (c->ground->simulated)
@@ -147,7 +147,7 @@ static int cluster_make_worker(struct cluster *c, uint32_t w)
     const struct stepgate_transport_v1 *transport = c->ground->transport;
     struct cluster_worker *worker = &c->worker[w];
     const char *addresses[CLUSTER_SHARDS_MAX];
-    char name[16];
+    char name[32];
 
     snprintf(name, sizeof(name), "worker%u", w);
     worker->weight = 1;

@@ -9,8 +9,8 @@ static int dtypes_master(struct stage *stage)
 {
     static const struct cluster_job job = {
         .keys = "learning_rate=0.0001220703125", /* 2^-13 */
-        .variables = {{"half", .dtype = STEPGATE_F16, .initial_count = 1, .initial = {1}},
-                      {"brain", .dtype = STEPGATE_BF16, .initial_count = 1, .initial = {1}}}};
+        .variables = {{.name = "half", .dtype = STEPGATE_F16, .initial_count = 1, .initial = {1}},
+                      {.name = "brain", .dtype = STEPGATE_BF16, .initial_count = 1, .initial = {1}}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -31,7 +31,7 @@ static int dtypes_wide(struct stage *stage)
     static const struct cluster_job job = {
         .workers = 3,
         .keys = "learning_rate=1",
-        .variables = {{"wide", .dtype = STEPGATE_F64, .initial_count = 1, .initial = {1}}}};
+        .variables = {{.name = "wide", .dtype = STEPGATE_F64, .initial_count = 1, .initial = {1}}}};
     const double sum = 0x1p-40 + 0.1 + 0.3, mean = sum / 3;
     struct cluster *c;
 
@@ -50,11 +50,14 @@ static int dtypes_gradient(struct stage *stage)
     static const struct cluster_job job = {
         .workers = 2,
         .keys = "learning_rate=1",
-        .variables = {{"a", .options = "gradient_dtype=bf16"},
-                      {"wide", .dtype = STEPGATE_F64, .options = "gradient_dtype=f16"},
-                      {"half", .dtype = STEPGATE_F16, .options = "gradient_dtype=f32"},
-                      {"table", STEPGATE_SPARSE, .dims = {2, 1}, "rows_max=2 gradient_dtype=f16"}}};
-    static const struct cluster_job wider = {.variables = {{"a", .options = "gradient_dtype=f64"}}};
+        .variables = {{.name = "a", .options = "gradient_dtype=bf16"},
+                      {.name = "wide", .dtype = STEPGATE_F64, .options = "gradient_dtype=f16"},
+                      {.name = "half", .dtype = STEPGATE_F16, .options = "gradient_dtype=f32"},
+                      {.name = "table",
+                       .kind = STEPGATE_SPARSE,
+                       .dims = {2, 1},
+                       .options = "rows_max=2 gradient_dtype=f16"}}};
+    static const struct cluster_job wider = {.variables = {{.name = "a", .options = "gradient_dtype=f64"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -76,7 +79,7 @@ static int dtypes_gradient(struct stage *stage)
 static int dtypes_sums_are_wide(struct stage *stage)
 {
     static const struct cluster_job job = {
-        .workers = 3, .keys = "optimizer=none", .variables = {{"half", .dtype = STEPGATE_F16}}};
+        .workers = 3, .keys = "optimizer=none", .variables = {{.name = "half", .dtype = STEPGATE_F16}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -100,10 +103,13 @@ static int dtypes_assigned(struct stage *stage)
         const struct cluster_job job = {
             .workers = 3,
             .keys = updates[u],
-            .variables = {
-                {"v"},
-                {"mean", STEPGATE_ASSIGNED, .initial_count = 1, .initial = {5}},
-                {"first", STEPGATE_ASSIGNED, .options = "assign=rank0", .initial_count = 1, .initial = {6}}}};
+            .variables = {{.name = "v"},
+                          {.name = "mean", .kind = STEPGATE_ASSIGNED, .initial_count = 1, .initial = {5}},
+                          {.name = "first",
+                           .kind = STEPGATE_ASSIGNED,
+                           .options = "assign=rank0",
+                           .initial_count = 1,
+                           .initial = {6}}}};
         TRY(stage_open(stage, &job, &c));
         for (uint32_t w = 0; w < 3; w++) {
             GRADIENT(c, w, 1, 10 + 2 * w);
@@ -129,8 +135,8 @@ static int dtypes_assigned(struct stage *stage)
 /* dtypes_aux -- each worker has its own, and pulls what it has pushed last. */
 static int dtypes_aux(struct stage *stage)
 {
-    static const struct cluster_job job = {.workers = 2,
-                                           .variables = {{"v"}, {"aux", STEPGATE_AUX, .dims = {2}}}};
+    static const struct cluster_job job = {
+        .workers = 2, .variables = {{.name = "v"}, {.name = "aux", .kind = STEPGATE_AUX, .dims = {2}}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -152,10 +158,12 @@ static int dtypes_frozen(struct stage *stage)
 {
     static const struct cluster_job job = {
         .keys = "learning_rate=1 l2_decay=0.5",
-        .variables = {
-            {"frozen", .options = "frozen=yes", .initial_count = 1, .initial = {3}},
-            {"scaled", .options = "learning_rate_scale=0.25 decays=no", .initial_count = 1, .initial = {3}},
-            {"plain", .initial_count = 1, .initial = {3}}}};
+        .variables = {{.name = "frozen", .options = "frozen=yes", .initial_count = 1, .initial = {3}},
+                      {.name = "scaled",
+                       .options = "learning_rate_scale=0.25 decays=no",
+                       .initial_count = 1,
+                       .initial = {3}},
+                      {.name = "plain", .initial_count = 1, .initial = {3}}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));

@@ -7,8 +7,9 @@
 /* examples_two_tokens -- R 2, T 2, 2 tokens, tf, 3 rounds. */
 static int examples_two_tokens(struct stage *stage)
 {
-    static const struct cluster_job job = {
-        .workers = 2, .keys = "update=tf replicas_to_aggregate=2 initial_tokens=2", .variables = {{"v"}}};
+    static const struct cluster_job job = {.workers = 2,
+                                           .keys = "update=tf replicas_to_aggregate=2 initial_tokens=2",
+                                           .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -35,7 +36,7 @@ static int examples_two_tokens(struct stage *stage)
 /* examples_lockstep_of -- R 2, T 2, no tokens, 3 rounds. */
 static int examples_lockstep_of(struct stage *stage, const char *keys)
 {
-    const struct cluster_job job = {.workers = 2, .keys = keys, .variables = {{"v"}}};
+    const struct cluster_job job = {.workers = 2, .keys = keys, .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -64,7 +65,7 @@ static int examples_lockstep(struct stage *stage)
 /* examples_one_worker -- R 2, T 2, default tokens, tf, only w0 runs. */
 static int examples_one_worker(struct stage *stage)
 {
-    static const struct cluster_job job = {.workers = 2, .keys = "update=tf", .variables = {{"v"}}};
+    static const struct cluster_job job = {.workers = 2, .keys = "update=tf", .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -86,8 +87,9 @@ static int examples_one_worker(struct stage *stage)
 /* examples_backup -- R 2, T 3, 3 tokens, tf: w0, w2; then w1; then all three; then w0; then w1. */
 static int examples_backup(struct stage *stage)
 {
-    static const struct cluster_job job = {
-        .workers = 3, .keys = "update=tf replicas_to_aggregate=2 initial_tokens=3", .variables = {{"v"}}};
+    static const struct cluster_job job = {.workers = 3,
+                                           .keys = "update=tf replicas_to_aggregate=2 initial_tokens=3",
+                                           .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -114,8 +116,9 @@ static int examples_backup(struct stage *stage)
 /* examples_four_of_two -- R 4, T 2, 2 tokens, tf, 6 rounds. */
 static int examples_four_of_two(struct stage *stage)
 {
-    static const struct cluster_job job = {
-        .workers = 2, .keys = "update=tf replicas_to_aggregate=4 initial_tokens=2", .variables = {{"v"}}};
+    static const struct cluster_job job = {.workers = 2,
+                                           .keys = "update=tf replicas_to_aggregate=4 initial_tokens=2",
+                                           .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -132,8 +135,9 @@ static int examples_four_of_two(struct stage *stage)
 /* examples_too_few_tokens -- R 4, T 2, 1 token. */
 static int examples_too_few_tokens(struct stage *stage)
 {
-    static const struct cluster_job job = {
-        .workers = 2, .keys = "update=tf replicas_to_aggregate=4 initial_tokens=1", .variables = {{"v"}}};
+    static const struct cluster_job job = {.workers = 2,
+                                           .keys = "update=tf replicas_to_aggregate=4 initial_tokens=1",
+                                           .variables = {{.name = "v"}}};
 
     return cluster_refused(stage->ground, &job, STEPGATE_EINVAL, "at least 2 initial tokens are needed");
 }
@@ -141,14 +145,18 @@ static int examples_too_few_tokens(struct stage *stage)
 /* examples_two_shards -- a variable here, another and a sparse one there. */
 static int examples_two_shards(struct stage *stage)
 {
-    static const struct cluster_job job = {
-        .workers = 2,
-        .shards = 2,
-        .lanes = 2,
-        .keys = "update=tf replicas_to_aggregate=2 initial_tokens=2",
-        .variables = {{"v0"},
-                      {"v1", .initial_count = 1, .initial = {1}},
-                      {"sparse", STEPGATE_SPARSE, .dims = {2, 1}, "rows_max=2", 2, {3, 4}}}};
+    static const struct cluster_job job = {.workers = 2,
+                                           .shards = 2,
+                                           .lanes = 2,
+                                           .keys = "update=tf replicas_to_aggregate=2 initial_tokens=2",
+                                           .variables = {{.name = "v0"},
+                                                         {.name = "v1", .initial_count = 1, .initial = {1}},
+                                                         {.name = "sparse",
+                                                          .kind = STEPGATE_SPARSE,
+                                                          .dims = {2, 1},
+                                                          .options = "rows_max=2",
+                                                          .initial_count = 2,
+                                                          .initial = {3, 4}}}};
     static const double v0[] = {-0.4, -0.4, -0.8}, v1[] = {-1, -1, -3}, row1[] = {3.6, 3.6, 3.2};
     struct cluster *c;
 
@@ -182,7 +190,8 @@ static int examples_sparse_mean(struct stage *stage)
         const struct cluster_job job = {
             .workers = 2,
             .keys = updates[u],
-            .variables = {{"table", STEPGATE_SPARSE, .dims = {4, 2}, "rows_max=2"}}};
+            .variables = {
+                {.name = "table", .kind = STEPGATE_SPARSE, .dims = {4, 2}, .options = "rows_max=2"}}};
         TRY(stage_open(stage, &job, &c));
         cluster_rows(c, 0, 0, INDICES(0, 1), VALUES(1, 0, 0, 2));
         cluster_rows(c, 1, 0, INDICES(0, 2), VALUES(0, 1, 3, 0));
@@ -198,7 +207,7 @@ static int examples_sparse_mean(struct stage *stage)
 static int examples_mean_of_two(struct stage *stage)
 {
     static const struct cluster_job job = {
-        .workers = 2, .keys = "update=tf initial_tokens=0 optimizer=none", .variables = {{"v"}}};
+        .workers = 2, .keys = "update=tf initial_tokens=0 optimizer=none", .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -216,7 +225,7 @@ static int examples_mean_of_ten(struct stage *stage)
     struct cluster *c;
 
     for (size_t u = 0; u < 2; u++) {
-        const struct cluster_job job = {.workers = 10, .keys = updates[u], .variables = {{"v"}}};
+        const struct cluster_job job = {.workers = 10, .keys = updates[u], .variables = {{.name = "v"}}};
         TRY(stage_open(stage, &job, &c));
         for (uint32_t w = 0; w < 10; w++)
             GRADIENT(c, w, 0, 10.0 * (w + 1));
@@ -233,7 +242,7 @@ static int examples_mean_of_ten(struct stage *stage)
 static int examples_third_push(struct stage *stage)
 {
     static const struct cluster_job job = {
-        .workers = 3, .keys = "update=tf initial_tokens=0 optimizer=none", .variables = {{"v"}}};
+        .workers = 3, .keys = "update=tf initial_tokens=0 optimizer=none", .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -253,9 +262,9 @@ static int examples_dtypes(struct stage *stage)
 {
     static const struct cluster_job job = {.workers = 10,
                                            .keys = "update=tf initial_tokens=0 optimizer=none",
-                                           .variables = {{"half", .dtype = STEPGATE_F16},
-                                                         {"single", .dtype = STEPGATE_F32},
-                                                         {"double", .dtype = STEPGATE_F64}}};
+                                           .variables = {{.name = "half", .dtype = STEPGATE_F16},
+                                                         {.name = "single", .dtype = STEPGATE_F32},
+                                                         {.name = "double", .dtype = STEPGATE_F64}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));

@@ -8,8 +8,10 @@
 /* modes_async -- each contribution is a step of its own, on every shard, with its staleness. */
 static int modes_async(struct stage *stage)
 {
-    static const struct cluster_job job = {
-        .workers = 3, .shards = 2, .keys = "update=async learning_rate=1", .variables = {{"a"}, {"b"}}};
+    static const struct cluster_job job = {.workers = 3,
+                                           .shards = 2,
+                                           .keys = "update=async learning_rate=1",
+                                           .variables = {{.name = "a"}, {.name = "b"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -45,13 +47,14 @@ static int modes_async(struct stage *stage)
 /* modes_async_pull -- is what is there now, and says from which step to which; whoever else runs meanwhile. */
 static int modes_async_pull(struct stage *stage)
 {
-    static const struct cluster_job job = {.workers = 3,
-                                           .shards = 2,
-                                           .lanes = 2,
-                                           .keys = "update=async learning_rate=1",
-                                           .variables = {{"a", .dims = {9000}}, {"b"}, {"c", .dims = {64}}},
-                                           .cut_bytes = 20000,
-                                           .group_bytes = 4096};
+    static const struct cluster_job job = {
+        .workers = 3,
+        .shards = 2,
+        .lanes = 2,
+        .keys = "update=async learning_rate=1",
+        .variables = {{.name = "a", .dims = {9000}}, {.name = "b"}, {.name = "c", .dims = {64}}},
+        .cut_bytes = 20000,
+        .group_bytes = 4096};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -74,7 +77,7 @@ static int modes_async_pull(struct stage *stage)
 static int modes_async_weight(struct stage *stage)
 {
     static const struct cluster_job job = {
-        .workers = 2, .keys = "update=async learning_rate=1 non_finite=drop", .variables = {{"v"}}};
+        .workers = 2, .keys = "update=async learning_rate=1 non_finite=drop", .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -98,7 +101,8 @@ static int modes_async_weight(struct stage *stage)
 /* modes_async_lost -- nobody needs the others. */
 static int modes_async_lost(struct stage *stage)
 {
-    static const struct cluster_job job = {.workers = 2, .keys = "update=async", .variables = {{"v"}}};
+    static const struct cluster_job job = {
+        .workers = 2, .keys = "update=async", .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -113,7 +117,7 @@ static int modes_async_lost(struct stage *stage)
 static int modes_bounded(struct stage *stage)
 {
     static const struct cluster_job job = {
-        .workers = 3, .keys = "update=bounded bound=2 learning_rate=1", .variables = {{"v"}}};
+        .workers = 3, .keys = "update=bounded bound=2 learning_rate=1", .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -138,7 +142,7 @@ static int modes_bounded(struct stage *stage)
 static int modes_bounded_zero(struct stage *stage)
 {
     static const struct cluster_job job = {
-        .workers = 2, .keys = "update=bounded bound=0", .variables = {{"v"}}};
+        .workers = 2, .keys = "update=bounded bound=0", .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -156,8 +160,8 @@ static int modes_bounded_zero(struct stage *stage)
 static int modes_bounded_lost(struct stage *stage)
 {
     static const struct cluster_job job = {
-        .workers = 3, .keys = "update=bounded bound=1", .variables = {{"v"}}};
-    static const struct cluster_job no_bound = {.keys = "update=bounded", .variables = {{"v"}}};
+        .workers = 3, .keys = "update=bounded bound=1", .variables = {{.name = "v"}}};
+    static const struct cluster_job no_bound = {.keys = "update=bounded", .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -179,16 +183,21 @@ static int modes_none(struct stage *stage)
 {
     static const char *const keys[] = {"optimizer=none", "optimizer=none replicas_to_aggregate=4",
                                        "optimizer=none update=tf initial_tokens=0"};
-    static const struct cluster_job alone = {.keys = "optimizer=none update=async", .variables = {{"v"}}};
+    static const struct cluster_job alone = {.keys = "optimizer=none update=async",
+                                             .variables = {{.name = "v"}}};
     struct cluster *c;
 
     for (size_t m = 0; m < 3; m++) {
-        const struct cluster_job job = {
-            .workers = 2,
-            .keys = keys[m],
-            .variables = {{"a", .initial_count = 1, .initial = {50}},
-                          {"wide", .dtype = STEPGATE_F64},
-                          {"table", STEPGATE_SPARSE, .dims = {3, 1}, "rows_max=1", 1, {9}}}};
+        const struct cluster_job job = {.workers = 2,
+                                        .keys = keys[m],
+                                        .variables = {{.name = "a", .initial_count = 1, .initial = {50}},
+                                                      {.name = "wide", .dtype = STEPGATE_F64},
+                                                      {.name = "table",
+                                                       .kind = STEPGATE_SPARSE,
+                                                       .dims = {3, 1},
+                                                       .options = "rows_max=1",
+                                                       .initial_count = 1,
+                                                       .initial = {9}}}};
         TRY(stage_open(stage, &job, &c));
         for (uint32_t w = 0; w < 2; w++) {
             GRADIENT(c, w, 0, 2 + 4 * w);

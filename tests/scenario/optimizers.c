@@ -19,9 +19,14 @@ static int optimizers_two_steps(struct stage *stage, const struct optimizers_cas
     const struct cluster_job job = {
         .shards = 2,
         .keys = one->keys,
-        .variables = {{"dense", .initial_count = 1, .initial = {1}},
-                      {"wide", .dtype = STEPGATE_F64, .initial_count = 1, .initial = {1}},
-                      {"table", STEPGATE_SPARSE, .dims = {3, 1}, "rows_max=2", 1, {1}}}};
+        .variables = {{.name = "dense", .initial_count = 1, .initial = {1}},
+                      {.name = "wide", .dtype = STEPGATE_F64, .initial_count = 1, .initial = {1}},
+                      {.name = "table",
+                       .kind = STEPGATE_SPARSE,
+                       .dims = {3, 1},
+                       .options = "rows_max=2",
+                       .initial_count = 1,
+                       .initial = {1}}}};
     struct cluster *c;
     double untouched[2];
 
@@ -170,7 +175,7 @@ static int optimizers_recipe(struct stage *stage)
         .keys = "optimizer=rmsprop rho=0.9 momentum=0.9 epsilon=1 learning_rate=0.045 schedule=exponential "
                 "learning_rate_factor=0.94 learning_rate_steps=2 staircase=yes average_decay=0.9999 "
                 "average_by_step=yes",
-        .variables = {{"v", .initial_count = 1, .initial = {1}}}};
+        .variables = {{.name = "v", .initial_count = 1, .initial = {1}}}};
     double v = 1, ms = 1, mom = 0, average = 1;
     struct cluster *c;
 
@@ -195,7 +200,7 @@ static int optimizers_recipe(struct stage *stage)
 /* optimizers_rates -- the rate of each of six steps, which a gradient of 1 shows. */
 static int optimizers_rates(struct stage *stage, const char *keys, const double rates[6])
 {
-    const struct cluster_job job = {.keys = keys, .variables = {{"v", .dtype = STEPGATE_F64}}};
+    const struct cluster_job job = {.keys = keys, .variables = {{.name = "v", .dtype = STEPGATE_F64}}};
     double v = 0;
     struct cluster *c;
 
@@ -242,7 +247,7 @@ static int optimizers_skipped(struct stage *stage)
 
     for (size_t f = 0; f < 2; f++) {
         const struct cluster_job job = {.keys = keys[f],
-                                        .variables = {{"v", .initial_count = 1, .initial = {1}}}};
+                                        .variables = {{.name = "v", .initial_count = 1, .initial = {1}}}};
         TRY(stage_open(stage, &job, &c));
         GRADIENT(c, 0, 0, (double)NAN);
         RUN(c, 0);
@@ -259,10 +264,12 @@ static int optimizers_skipped(struct stage *stage)
 /* optimizers_unused -- what the chosen optimizer does not use is refused: nobody trains with a number that does not count. */
 static int optimizers_unused(struct stage *stage)
 {
-    static const struct cluster_job momentum = {.keys = "optimizer=sgd momentum=0.5", .variables = {{"v"}}};
-    static const struct cluster_job decay = {.keys = "optimizer=adam weight_decay=0.5", .variables = {{"v"}}};
-    static const struct cluster_job schedule = {.keys = "schedule=cosine", .variables = {{"v"}}};
-    static const struct cluster_job unknown = {.keys = "optimizer=lion", .variables = {{"v"}}};
+    static const struct cluster_job momentum = {.keys = "optimizer=sgd momentum=0.5",
+                                                .variables = {{.name = "v"}}};
+    static const struct cluster_job decay = {.keys = "optimizer=adam weight_decay=0.5",
+                                             .variables = {{.name = "v"}}};
+    static const struct cluster_job schedule = {.keys = "schedule=cosine", .variables = {{.name = "v"}}};
+    static const struct cluster_job unknown = {.keys = "optimizer=lion", .variables = {{.name = "v"}}};
 
     TRY(cluster_refused(stage->ground, &momentum, STEPGATE_EINVAL, "momentum is set, but"));
     TRY(cluster_refused(stage->ground, &decay, STEPGATE_EINVAL, "weight_decay is set, but"));

@@ -20,7 +20,8 @@ static bool sparse_says(const char *first, const char *second, const char *third
 static int sparse_too_many(struct stage *stage)
 {
     static const struct cluster_job job = {
-        .keys = "learning_rate=1", .variables = {{"table", STEPGATE_SPARSE, .dims = {9, 1}, "rows_max=2"}}};
+        .keys = "learning_rate=1",
+        .variables = {{.name = "table", .kind = STEPGATE_SPARSE, .dims = {9, 1}, .options = "rows_max=2"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -46,7 +47,9 @@ static int sparse_out_of_range(struct stage *stage)
 
     for (size_t u = 0; u < 3; u++) {
         const struct cluster_job job = {
-            .keys = updates[u], .variables = {{"table", STEPGATE_SPARSE, .dims = {7, 2}, "rows_max=3"}}};
+            .keys = updates[u],
+            .variables = {
+                {.name = "table", .kind = STEPGATE_SPARSE, .dims = {7, 2}, .options = "rows_max=3"}}};
         TRY(stage_open(stage, &job, &c));
         for (size_t i = 0; i < 3; i++) {
             const uint64_t indices[2] = {2, wrong[i]};
@@ -75,7 +78,8 @@ static int sparse_duplicates(struct stage *stage)
         const struct cluster_job job = {
             .workers = 2,
             .keys = updates[u],
-            .variables = {{"table", STEPGATE_SPARSE, .dims = {4, 2}, "rows_max=4"}}};
+            .variables = {
+                {.name = "table", .kind = STEPGATE_SPARSE, .dims = {4, 2}, .options = "rows_max=4"}}};
         TRY(stage_open(stage, &job, &c));
         cluster_rows(c, 0, 0, INDICES(2, 0, 2, 2), VALUES(1, 10, 7, 70, 2, 20, 3, 30));
         cluster_rows(c, 1, 0, INDICES(2), VALUES(4, 40));
@@ -95,13 +99,16 @@ static int sparse_order(struct stage *stage)
     struct cluster *c;
 
     for (uint32_t i = 0; i < 3; i++) {
-        const struct cluster_job job = {
-            .workers = 2,
-            .shards = 1 + i,
-            .lanes = 1 + i,
-            .keys = "optimizer=adagrad learning_rate=1",
-            .variables = {{"a"}, {"table", STEPGATE_SPARSE, .dims = {9, 1}, "rows_max=4"}},
-            .cut_bytes = i == 2 ? 16 : 0};
+        const struct cluster_job job = {.workers = 2,
+                                        .shards = 1 + i,
+                                        .lanes = 1 + i,
+                                        .keys = "optimizer=adagrad learning_rate=1",
+                                        .variables = {{.name = "a"},
+                                                      {.name = "table",
+                                                       .kind = STEPGATE_SPARSE,
+                                                       .dims = {9, 1},
+                                                       .options = "rows_max=4"}},
+                                        .cut_bytes = i == 2 ? 16 : 0};
         double values[4];
         TRY(stage_open(stage, &job, &c));
         for (uint32_t w = 0; w < 2; w++) {
@@ -127,8 +134,11 @@ static int sparse_mean_over_all(struct stage *stage)
     static const struct cluster_job job = {
         .workers = 2,
         .keys = "learning_rate=1",
-        .variables = {{"rows", STEPGATE_SPARSE, .dims = {3, 1}, "rows_max=2"},
-                      {"all", STEPGATE_SPARSE, .dims = {3, 1}, "rows_max=2 row_mean=replicas"}}};
+        .variables = {{.name = "rows", .kind = STEPGATE_SPARSE, .dims = {3, 1}, .options = "rows_max=2"},
+                      {.name = "all",
+                       .kind = STEPGATE_SPARSE,
+                       .dims = {3, 1},
+                       .options = "rows_max=2 row_mean=replicas"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -150,7 +160,7 @@ static int sparse_without_rows(struct stage *stage)
     static const struct cluster_job job = {
         .workers = 2,
         .keys = "learning_rate=1",
-        .variables = {{"table", STEPGATE_SPARSE, .dims = {3, 1}, "rows_max=2"}}};
+        .variables = {{.name = "table", .kind = STEPGATE_SPARSE, .dims = {3, 1}, .options = "rows_max=2"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -174,7 +184,7 @@ static int sparse_many_steps(struct stage *stage)
         .workers = 2,
         .shards = 2,
         .keys = "learning_rate=1",
-        .variables = {{"table", STEPGATE_SPARSE, .dims = {6, 1}, "rows_max=1"}},
+        .variables = {{.name = "table", .kind = STEPGATE_SPARSE, .dims = {6, 1}, .options = "rows_max=1"}},
         .cut_bytes = 12};
     double rows[6] = {0};
     struct cluster *c;
@@ -197,8 +207,10 @@ static int sparse_many_steps(struct stage *stage)
 static int sparse_misuse(struct stage *stage)
 {
     static const struct cluster_job job = {
-        .variables = {{"dense", .dims = {4}}, {"table", STEPGATE_SPARSE, .dims = {4, 1}, "rows_max=2"}}};
-    static const struct cluster_job unbounded = {.variables = {{"table", STEPGATE_SPARSE, .dims = {4, 1}}}};
+        .variables = {{.name = "dense", .dims = {4}},
+                      {.name = "table", .kind = STEPGATE_SPARSE, .dims = {4, 1}, .options = "rows_max=2"}}};
+    static const struct cluster_job unbounded = {
+        .variables = {{.name = "table", .kind = STEPGATE_SPARSE, .dims = {4, 1}}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));

@@ -13,7 +13,7 @@ static int steps_push_waits_for_nobody(struct stage *stage)
 
     for (size_t m = 0; m < 2; m++) {
         const struct cluster_job job = {
-            .workers = 2, .shards = 2, .keys = steps_modes[m], .variables = {{"a"}, {"b"}}};
+            .workers = 2, .shards = 2, .keys = steps_modes[m], .variables = {{.name = "a"}, {.name = "b"}}};
         TRY(stage_open(stage, &job, &c));
         RUN(c, 1);
         WAITS(c, 1);
@@ -34,12 +34,13 @@ static int steps_taken_once(struct stage *stage)
     struct cluster *c;
 
     for (size_t m = 0; m < 2; m++) {
-        const struct cluster_job job = {.workers = 2,
-                                        .shards = 3,
-                                        .lanes = 2,
-                                        .keys = keys[m],
-                                        .variables = {{"a"}, {"b"}, {"c", .dims = {9000}}},
-                                        .cut_bytes = 20000};
+        const struct cluster_job job = {
+            .workers = 2,
+            .shards = 3,
+            .lanes = 2,
+            .keys = keys[m],
+            .variables = {{.name = "a"}, {.name = "b"}, {.name = "c", .dims = {9000}}},
+            .cut_bytes = 20000};
         TRY(stage_open(stage, &job, &c));
         for (uint32_t w = 0; w < 2; w++)
             for (uint32_t v = 0; v < 3; v++)
@@ -71,7 +72,7 @@ static int steps_rate_of_the_step_before(struct stage *stage)
 {
     static const struct cluster_job job = {
         .keys = "schedule=exponential learning_rate=8 learning_rate_factor=0.5 learning_rate_steps=1",
-        .variables = {{"v"}}};
+        .variables = {{.name = "v"}}};
     static const double value[] = {-8, -12, -14};
     struct cluster *c;
 
@@ -91,8 +92,11 @@ static int steps_token_sets_the_local_step(struct stage *stage)
     struct cluster *c;
 
     for (size_t m = 0; m < 2; m++) {
-        const struct cluster_job job = {
-            .workers = 2, .shards = 2, .lanes = 2, .keys = steps_modes[m], .variables = {{"a"}, {"b"}}};
+        const struct cluster_job job = {.workers = 2,
+                                        .shards = 2,
+                                        .lanes = 2,
+                                        .keys = steps_modes[m],
+                                        .variables = {{.name = "a"}, {.name = "b"}}};
         TRY(stage_open(stage, &job, &c));
         for (uint64_t step = 0; step < 3; step++) {
             for (uint32_t w = 0; w < 2; w++) {
@@ -114,13 +118,14 @@ static int steps_everybody_at_once(struct stage *stage)
     struct cluster *c;
 
     for (size_t m = 0; m < sizeof(keys) / sizeof(keys[0]); m++) {
-        const struct cluster_job job = {.workers = 3,
-                                        .shards = 2,
-                                        .lanes = 2,
-                                        .keys = keys[m],
-                                        .variables = {{"a", .dims = {9000}}, {"b"}, {"c", .dims = {4096}}},
-                                        .cut_bytes = 20000,
-                                        .group_bytes = 4096};
+        const struct cluster_job job = {
+            .workers = 3,
+            .shards = 2,
+            .lanes = 2,
+            .keys = keys[m],
+            .variables = {{.name = "a", .dims = {9000}}, {.name = "b"}, {.name = "c", .dims = {4096}}},
+            .cut_bytes = 20000,
+            .group_bytes = 4096};
         TRY(stage_open(stage, &job, &c));
         for (int round = 0; round < 12; round++) {
             for (uint32_t w = 0; w < 3; w++)
@@ -142,7 +147,7 @@ static int steps_stale_is_never_applied(struct stage *stage)
     struct cluster *c;
 
     for (size_t m = 0; m < 2; m++) {
-        const struct cluster_job job = {.workers = 2, .keys = keys[m], .variables = {{"v"}}};
+        const struct cluster_job job = {.workers = 2, .keys = keys[m], .variables = {{.name = "v"}}};
         TRY(stage_open(stage, &job, &c));
         GRADIENT(c, 1, 0, 1000);
         RUN(c, 0);
@@ -166,8 +171,8 @@ static int steps_chief_declares(struct stage *stage)
     static const struct cluster_job job = {
         .workers = 2,
         .shards = 2,
-        .variables = {{"a", .dims = {3}, .initial_count = 3, .initial = {1, 2, 3}},
-                      {"b", .initial_count = 1, .initial = {-7}}}};
+        .variables = {{.name = "a", .dims = {3}, .initial_count = 3, .initial = {1, 2, 3}},
+                      {.name = "b", .initial_count = 1, .initial = {-7}}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));

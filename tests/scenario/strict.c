@@ -9,7 +9,7 @@
 /* strict_no_batch_wasted -- no initial tokens when R <= T: every batch of every worker counts from step 0 on. */
 static int strict_no_batch_wasted(struct stage *stage)
 {
-    static const struct cluster_job job = {.workers = 3, .variables = {{"v"}}};
+    static const struct cluster_job job = {.workers = 3, .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -32,9 +32,9 @@ static int strict_no_batch_wasted(struct stage *stage)
 static int strict_shares(struct stage *stage)
 {
     static const struct cluster_job job = {
-        .workers = 2, .keys = "replicas_to_aggregate=5 learning_rate=1", .variables = {{"v"}}};
+        .workers = 2, .keys = "replicas_to_aggregate=5 learning_rate=1", .variables = {{.name = "v"}}};
     static const struct cluster_job many = {
-        .workers = 2, .keys = "replicas_to_aggregate=65", .variables = {{"v"}}};
+        .workers = 2, .keys = "replicas_to_aggregate=65", .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -72,7 +72,9 @@ static int strict_one_decision(struct stage *stage)
         .shards = 3,
         .lanes = 2,
         .keys = "replicas_to_aggregate=2 learning_rate=1",
-        .variables = {{"a", .dims = {9000}}, {"b"}, {"c", STEPGATE_SPARSE, .dims = {3, 1}, "rows_max=3"}},
+        .variables = {{.name = "a", .dims = {9000}},
+                      {.name = "b"},
+                      {.name = "c", .kind = STEPGATE_SPARSE, .dims = {3, 1}, .options = "rows_max=3"}},
         .cut_bytes = 20000};
     static const double mean[2] = {5.5, 6}; /* of w1 and w2, of w0 and w2 */
     struct cluster *c;
@@ -104,7 +106,7 @@ static int strict_one_decision(struct stage *stage)
 static int strict_distinct(struct stage *stage)
 {
     static const struct cluster_job job = {
-        .workers = 3, .keys = "replicas_to_aggregate=2", .variables = {{"v"}}};
+        .workers = 3, .keys = "replicas_to_aggregate=2", .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -124,7 +126,7 @@ static int strict_distinct(struct stage *stage)
 static int strict_exactly_r(struct stage *stage)
 {
     static const struct cluster_job job = {
-        .workers = 4, .keys = "replicas_to_aggregate=2 optimizer=none", .variables = {{"v"}}};
+        .workers = 4, .keys = "replicas_to_aggregate=2 optimizer=none", .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -151,7 +153,7 @@ static int strict_exactly_r(struct stage *stage)
 static int strict_told(struct stage *stage)
 {
     static const struct cluster_job job = {
-        .workers = 3, .keys = "replicas_to_aggregate=2", .variables = {{"v"}}};
+        .workers = 3, .keys = "replicas_to_aggregate=2", .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -173,7 +175,7 @@ static int strict_told(struct stage *stage)
 static int strict_addressed(struct stage *stage)
 {
     static const struct cluster_job job = {
-        .workers = 3, .keys = "replicas_to_aggregate=1", .variables = {{"v"}}};
+        .workers = 3, .keys = "replicas_to_aggregate=1", .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -191,8 +193,10 @@ static int strict_addressed(struct stage *stage)
 /* strict_one_step_each_pull -- one that is slow pulls a step that is there, whole, and is told which. */
 static int strict_one_step_each_pull(struct stage *stage)
 {
-    static const struct cluster_job job = {
-        .workers = 3, .shards = 2, .keys = "replicas_to_aggregate=2", .variables = {{"a"}, {"b"}}};
+    static const struct cluster_job job = {.workers = 3,
+                                           .shards = 2,
+                                           .keys = "replicas_to_aggregate=2",
+                                           .variables = {{.name = "a"}, {.name = "b"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -224,7 +228,7 @@ static int strict_rank_order(struct stage *stage)
                                         .shards = 1 + i % 3,
                                         .lanes = 1 + i % 2,
                                         .keys = "learning_rate=1",
-                                        .variables = {{"a"}, {"b", .dims = {9000}}},
+                                        .variables = {{.name = "a"}, {.name = "b", .dims = {9000}}},
                                         .cut_bytes = 20000,
                                         .group_bytes = 4096};
         TRY(stage_open(stage, &job, &c));
@@ -244,10 +248,11 @@ static int strict_rank_order(struct stage *stage)
 /* strict_averages -- whoever can read the step can read its average. */
 static int strict_averages(struct stage *stage)
 {
-    static const struct cluster_job job = {.workers = 2,
-                                           .shards = 2,
-                                           .keys = "learning_rate=1 average_decay=0.5",
-                                           .variables = {{"a"}, {"b", .initial_count = 1, .initial = {8}}}};
+    static const struct cluster_job job = {
+        .workers = 2,
+        .shards = 2,
+        .keys = "learning_rate=1 average_decay=0.5",
+        .variables = {{.name = "a"}, {.name = "b", .initial_count = 1, .initial = {8}}}};
     static const double a[] = {-4, -8, -12}, average[] = {-2, -5, -8.5}, b[] = {6, 3, -0.5};
     struct cluster *c;
 
@@ -269,7 +274,7 @@ static int strict_averages(struct stage *stage)
 /* strict_propagate -- the default: a NaN counts like any other number, and whoever pushed it is not told otherwise. */
 static int strict_propagate(struct stage *stage)
 {
-    static const struct cluster_job job = {.workers = 2, .variables = {{"v"}}};
+    static const struct cluster_job job = {.workers = 2, .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -285,11 +290,11 @@ static int strict_propagate(struct stage *stage)
 static int strict_drop(struct stage *stage)
 {
     static const struct cluster_job job = {
-        .workers = 2, .keys = "non_finite=drop learning_rate=1", .variables = {{"a"}, {"b"}}};
+        .workers = 2, .keys = "non_finite=drop learning_rate=1", .variables = {{.name = "a"}, {.name = "b"}}};
     static const struct cluster_job spare = {.workers = 3,
                                              .keys =
                                                  "non_finite=drop learning_rate=1 replicas_to_aggregate=2",
-                                             .variables = {{"a"}}};
+                                             .variables = {{.name = "a"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -322,7 +327,7 @@ static int strict_drop(struct stage *stage)
 static int strict_fail(struct stage *stage)
 {
     static const struct cluster_job job = {
-        .workers = 3, .shards = 2, .keys = "non_finite=fail", .variables = {{"a"}, {"b"}}};
+        .workers = 3, .shards = 2, .keys = "non_finite=fail", .variables = {{.name = "a"}, {.name = "b"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -347,7 +352,7 @@ static int strict_skip(struct stage *stage)
 
     for (size_t m = 0; m < 2; m++) {
         const struct cluster_job job = {
-            .workers = 2, .shards = 2, .keys = keys[m], .variables = {{"a"}, {"b"}}};
+            .workers = 2, .shards = 2, .keys = keys[m], .variables = {{.name = "a"}, {.name = "b"}}};
         TRY(stage_open(stage, &job, &c));
         for (uint32_t w = 0; w < 2; w++)
             for (uint32_t v = 0; v < 2; v++)
@@ -385,7 +390,9 @@ static int strict_weights(struct stage *stage)
         const struct cluster_job job = {
             .workers = 2,
             .keys = updates[u],
-            .variables = {{"v"}, {"table", STEPGATE_SPARSE, .dims = {3, 1}, "rows_max=3"}}};
+            .variables = {
+                {.name = "v"},
+                {.name = "table", .kind = STEPGATE_SPARSE, .dims = {3, 1}, .options = "rows_max=3"}}};
         TRY(stage_open(stage, &job, &c));
         GRADIENT(c, 0, 0, 2);
         GRADIENT(c, 1, 0, 10);
@@ -404,7 +411,8 @@ static int strict_weights(struct stage *stage)
 /* strict_product_not_formed -- with all weights 1 what is added are the gradients themselves. */
 static int strict_product_not_formed(struct stage *stage)
 {
-    static const struct cluster_job job = {.workers = 3, .keys = "optimizer=none", .variables = {{"v"}}};
+    static const struct cluster_job job = {
+        .workers = 3, .keys = "optimizer=none", .variables = {{.name = "v"}}};
     static const float g[3] = {1.1f, 2.3f, 1e-8f};
     float sum = g[0] + g[1];
     struct cluster *c;
@@ -421,9 +429,10 @@ static int strict_product_not_formed(struct stage *stage)
 /* strict_empty -- an abandoned contribution counts for nothing: with R = T the others make the step, with R < T another takes its place. */
 static int strict_empty(struct stage *stage)
 {
-    static const struct cluster_job all = {.workers = 2, .keys = "learning_rate=1", .variables = {{"v"}}};
+    static const struct cluster_job all = {
+        .workers = 2, .keys = "learning_rate=1", .variables = {{.name = "v"}}};
     static const struct cluster_job spare = {
-        .workers = 3, .keys = "learning_rate=1 replicas_to_aggregate=2", .variables = {{"v"}}};
+        .workers = 3, .keys = "learning_rate=1 replicas_to_aggregate=2", .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &all, &c));
@@ -458,7 +467,8 @@ static int strict_empty(struct stage *stage)
 /* strict_wrong_weight -- what is no weight is refused, and changes nothing. */
 static int strict_wrong_weight(struct stage *stage)
 {
-    static const struct cluster_job job = {.workers = 1, .keys = "learning_rate=1", .variables = {{"v"}}};
+    static const struct cluster_job job = {
+        .workers = 1, .keys = "learning_rate=1", .variables = {{.name = "v"}}};
     static const double wrong[] = {-1, 1e-31, 1e31, (double)NAN, (double)INFINITY};
     struct cluster *c;
 
@@ -479,7 +489,7 @@ static int strict_wrong_weight(struct stage *stage)
 static int strict_absent_is_zero(struct stage *stage)
 {
     static const struct cluster_job job = {
-        .workers = 2, .keys = "learning_rate=1", .variables = {{"a"}, {"b"}}};
+        .workers = 2, .keys = "learning_rate=1", .variables = {{.name = "a"}, {.name = "b"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -496,7 +506,8 @@ static int strict_absent_is_zero(struct stage *stage)
 /* strict_lost -- a worker that dies ends the job of R = T; everybody learns who it was. */
 static int strict_lost(struct stage *stage)
 {
-    static const struct cluster_job job = {.workers = 3, .shards = 2, .variables = {{"a"}, {"b"}}};
+    static const struct cluster_job job = {
+        .workers = 3, .shards = 2, .variables = {{.name = "a"}, {.name = "b"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -511,7 +522,8 @@ static int strict_lost(struct stage *stage)
 /* strict_too_late -- a deadline for steps: who is missing is named. */
 static int strict_too_late(struct stage *stage)
 {
-    static const struct cluster_job job = {.workers = 3, .step_timeout_ms = 200, .variables = {{"v"}}};
+    static const struct cluster_job job = {
+        .workers = 3, .step_timeout_ms = 200, .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -528,8 +540,10 @@ static int strict_too_late(struct stage *stage)
 /* strict_leaving -- one that leaves lowers T: while R are there the job goes on, with fewer it fails and names who is missing. */
 static int strict_leaving(struct stage *stage)
 {
-    static const struct cluster_job job = {
-        .workers = 4, .shards = 2, .keys = "replicas_to_aggregate=2", .variables = {{"a"}, {"b"}}};
+    static const struct cluster_job job = {.workers = 4,
+                                           .shards = 2,
+                                           .keys = "replicas_to_aggregate=2",
+                                           .variables = {{.name = "a"}, {.name = "b"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -550,7 +564,7 @@ static int strict_leaving(struct stage *stage)
 /* strict_leave_in_lockstep -- where everybody is in every step, whoever goes on alone learns who has left. */
 static int strict_leave_in_lockstep(struct stage *stage)
 {
-    static const struct cluster_job job = {.workers = 2, .variables = {{"v"}}};
+    static const struct cluster_job job = {.workers = 2, .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -571,7 +585,7 @@ static int strict_leave_within_a_step(struct stage *stage)
 
     for (size_t m = 0; m < 2; m++) {
         const struct cluster_job job = {
-            .workers = 2, .shards = 2, .keys = keys[m], .variables = {{"a"}, {"b"}}};
+            .workers = 2, .shards = 2, .keys = keys[m], .variables = {{.name = "a"}, {.name = "b"}}};
         TRY(stage_open(stage, &job, &c));
         RUN(c, 0);
         TRY(cluster_leave(c, 0));

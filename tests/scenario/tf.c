@@ -8,8 +8,9 @@
 /* tf_stale_push -- returns success, is not counted. */
 static int tf_stale_push(struct stage *stage)
 {
-    static const struct cluster_job job = {
-        .workers = 2, .keys = "update=tf replicas_to_aggregate=1 initial_tokens=0", .variables = {{"v"}}};
+    static const struct cluster_job job = {.workers = 2,
+                                           .keys = "update=tf replicas_to_aggregate=1 initial_tokens=0",
+                                           .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -29,7 +30,7 @@ static int tf_stale_push(struct stage *stage)
 static int tf_counts_contributions(struct stage *stage)
 {
     static const struct cluster_job job = {
-        .workers = 3, .keys = "update=tf optimizer=none", .variables = {{"v"}}};
+        .workers = 3, .keys = "update=tf optimizer=none", .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -47,8 +48,9 @@ static int tf_counts_contributions(struct stage *stage)
 /* tf_one_queue -- max(T, R) tokens per step, first in first out, taken by whoever is next: also by one who makes all of the steps. */
 static int tf_one_queue(struct stage *stage)
 {
-    static const struct cluster_job job = {
-        .workers = 2, .keys = "update=tf replicas_to_aggregate=1 initial_tokens=0", .variables = {{"v"}}};
+    static const struct cluster_job job = {.workers = 2,
+                                           .keys = "update=tf replicas_to_aggregate=1 initial_tokens=0",
+                                           .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -69,9 +71,10 @@ static int tf_one_queue(struct stage *stage)
 static int tf_tokens_per_step(struct stage *stage)
 {
     static const struct cluster_job job = {.keys = "update=tf initial_tokens=0 tokens_per_step=3",
-                                           .variables = {{"v"}}};
-    static const struct cluster_job few = {
-        .workers = 3, .keys = "update=tf replicas_to_aggregate=3 tokens_per_step=2", .variables = {{"v"}}};
+                                           .variables = {{.name = "v"}}};
+    static const struct cluster_job few = {.workers = 3,
+                                           .keys = "update=tf replicas_to_aggregate=3 tokens_per_step=2",
+                                           .variables = {{.name = "v"}}};
     static const uint64_t local[] = {1, 1, 1, 2, 2, 2};
     struct cluster *c;
 
@@ -89,7 +92,7 @@ static int tf_tokens_per_step(struct stage *stage)
 static int tf_default_tokens(struct stage *stage)
 {
     static const struct cluster_job job = {
-        .workers = 3, .keys = "update=tf replicas_to_aggregate=2", .variables = {{"v"}}};
+        .workers = 3, .keys = "update=tf replicas_to_aggregate=2", .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -106,10 +109,12 @@ static int tf_default_tokens(struct stage *stage)
 /* tf_tokens_of_r_and_t -- an explicit count of at least R - T: that many are enough. */
 static int tf_tokens_of_r_and_t(struct stage *stage)
 {
-    static const struct cluster_job enough = {
-        .workers = 2, .keys = "update=tf replicas_to_aggregate=5 initial_tokens=3", .variables = {{"v"}}};
-    static const struct cluster_job few = {
-        .workers = 2, .keys = "update=tf replicas_to_aggregate=5 initial_tokens=2", .variables = {{"v"}}};
+    static const struct cluster_job enough = {.workers = 2,
+                                              .keys = "update=tf replicas_to_aggregate=5 initial_tokens=3",
+                                              .variables = {{.name = "v"}}};
+    static const struct cluster_job few = {.workers = 2,
+                                           .keys = "update=tf replicas_to_aggregate=5 initial_tokens=2",
+                                           .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &enough, &c));
@@ -129,8 +134,9 @@ static int tf_tokens_of_r_and_t(struct stage *stage)
 /* tf_several_batches -- R > T: a worker contributes several times with one local step, from the same parameters. */
 static int tf_several_batches(struct stage *stage)
 {
-    static const struct cluster_job job = {
-        .workers = 1, .keys = "update=tf replicas_to_aggregate=3 initial_tokens=2", .variables = {{"v"}}};
+    static const struct cluster_job job = {.workers = 1,
+                                           .keys = "update=tf replicas_to_aggregate=3 initial_tokens=2",
+                                           .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -152,7 +158,7 @@ static int tf_rows(struct stage *stage)
     static const struct cluster_job job = {
         .workers = 3,
         .keys = "update=tf initial_tokens=0 learning_rate=1",
-        .variables = {{"table", STEPGATE_SPARSE, .dims = {4, 1}, "rows_max=4"}}};
+        .variables = {{.name = "table", .kind = STEPGATE_SPARSE, .dims = {4, 1}, .options = "rows_max=4"}}};
     static const double value[] = {-2, -7, 0, -3};
     struct cluster *c;
 
@@ -172,9 +178,10 @@ static int tf_rows(struct stage *stage)
 /* tf_absent -- a gradient that nobody has moves nothing. */
 static int tf_absent(struct stage *stage)
 {
-    static const struct cluster_job job = {.workers = 2,
-                                           .keys = "update=tf initial_tokens=0 learning_rate=1",
-                                           .variables = {{"a"}, {"b", .initial_count = 1, .initial = {5}}}};
+    static const struct cluster_job job = {
+        .workers = 2,
+        .keys = "update=tf initial_tokens=0 learning_rate=1",
+        .variables = {{.name = "a"}, {.name = "b", .initial_count = 1, .initial = {5}}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -192,7 +199,8 @@ static int tf_absent(struct stage *stage)
 /* tf_all_absent -- is an error, and the step can be abandoned or handed in again. */
 static int tf_all_absent(struct stage *stage)
 {
-    static const struct cluster_job job = {.workers = 1, .keys = "update=tf", .variables = {{"a"}, {"b"}}};
+    static const struct cluster_job job = {
+        .workers = 1, .keys = "update=tf", .variables = {{.name = "a"}, {.name = "b"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
@@ -212,11 +220,12 @@ static int tf_all_absent(struct stage *stage)
 /* tf_averages -- start at the initial value, and follow by a fixed decay, or by one that is driven by the step: 2/11 first. */
 static int tf_averages(struct stage *stage)
 {
-    static const struct cluster_job fixed = {.keys = "update=tf learning_rate=1 average_decay=0.75",
-                                             .variables = {{"v", .initial_count = 1, .initial = {8}}}};
+    static const struct cluster_job fixed = {
+        .keys = "update=tf learning_rate=1 average_decay=0.75",
+        .variables = {{.name = "v", .initial_count = 1, .initial = {8}}}};
     static const struct cluster_job driven = {
         .keys = "update=tf learning_rate=1 average_decay=0.2 average_by_step=yes",
-        .variables = {{"v", .initial_count = 1, .initial = {11}}}};
+        .variables = {{.name = "v", .initial_count = 1, .initial = {11}}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &fixed, &c));
@@ -245,9 +254,9 @@ static int tf_averages(struct stage *stage)
 static int tf_errors(struct stage *stage)
 {
     static const struct cluster_job empty = {.workers = 2, .keys = "update=tf"};
-    static const struct cluster_job tokens = {.keys = "initial_tokens=1", .variables = {{"v"}}};
+    static const struct cluster_job tokens = {.keys = "initial_tokens=1", .variables = {{.name = "v"}}};
     static const struct cluster_job total = {
-        .workers = 2, .keys = "update=tf total_num_replicas=3", .variables = {{"v"}}};
+        .workers = 2, .keys = "update=tf total_num_replicas=3", .variables = {{.name = "v"}}};
 
     TRY(cluster_refused(stage->ground, &empty, STEPGATE_EINVAL, "no variable"));
     TRY(cluster_refused(stage->ground, &tokens, STEPGATE_EINVAL, "initial_tokens is set, but"));
@@ -257,8 +266,9 @@ static int tf_errors(struct stage *stage)
 /* tf_dead_worker -- the reference's weakness, kept here: tokens of one that is gone are taken by others, and the job goes on. */
 static int tf_dead_worker(struct stage *stage)
 {
-    static const struct cluster_job job = {
-        .workers = 2, .keys = "update=tf replicas_to_aggregate=1 initial_tokens=0", .variables = {{"v"}}};
+    static const struct cluster_job job = {.workers = 2,
+                                           .keys = "update=tf replicas_to_aggregate=1 initial_tokens=0",
+                                           .variables = {{.name = "v"}}};
     struct cluster *c;
 
     TRY(stage_open(stage, &job, &c));
