@@ -30,7 +30,8 @@ struct observer {
     _Atomic(struct stepgate_job *) job;
     struct stepgate_model *model;
     struct network *network;
-    struct values values;
+    struct values copies[2]; /* by what they are of: parameters, averages */
+    const struct values *judged;
     struct observer_point *points;
     size_t count;
     size_t room;
@@ -67,19 +68,23 @@ static int observer_join(struct observer *observer)
 static int observer_parameter(void *context, unsigned variable, const float **value)
 {
     struct observer *observer = context;
-    *value = observer->values.of[variable];
+    *value = observer->judged->of[variable];
     return atomic_load(&observer->stop) ? -STEPGATE_EINTR : 0;
 }
 
-/* observer_judge -- parameters or averages as they are now */
-static int observer_judge(struct observer *observer, enum exchange_what what, uint64_t *step,
-                          double *accuracy)
+/* observer_copy -- parameters or averages as they are now */
+static int observer_copy(struct observer *observer, enum exchange_what what, uint64_t *step)
+{
+    return exchange_snapshot(observer->model, what, observer->recipe->dtype, &observer->copies[what], step);
+}
+
+/* observer_judge -- what was copied */
+static int observer_judge(struct observer *observer, enum exchange_what what, double *accuracy)
 {
     const struct network_traffic traffic = {.context = observer, .parameter = observer_parameter};
     struct evaluation_result judged;
-    int code = exchange_snapshot(observer->model, what, observer->recipe->dtype, &observer->values, step);
-    if (code >= 0)
-        code = evaluation_run(observer->network, &observer->data->test, observer->data->test.count, &traffic,
+    observer->judged = &observer->copies[what];
+    int code = evaluation_run(observer->network, &observer->data->test, observer->data->test.count, &traffic,
                               &judged);
     if (code >= 0)
         *accuracy = judged.accuracy;
@@ -101,22 +106,27 @@ static int observer_keep(struct observer *observer, const struct observer_point 
     return 0;
 }
 
-/* observer_measure -- one judgement and its line. Averages are copied after the parameters, when training may
- * have gone on: then the line says of which step they are. */
+/* observer_measure -- one judgement and its line. Averages are copied right after the parameters; if training has
+ * gone on meanwhile, the line says of which step they are. */
 static int observer_measure(struct observer *observer)
 {
+    bool averages = observer->recipe->average_decay > 0.0;
     struct observer_point point = {.average_accuracy = -1.0};
     uint64_t average_step;
     char average[64] = "", of[40] = "", line[160];
-    int code = observer_judge(observer, EXCHANGE_PARAMETERS, &point.step, &point.accuracy);
-    if (code >= 0 && observer->recipe->average_decay > 0.0) {
-        code = observer_judge(observer, EXCHANGE_AVERAGES, &average_step, &point.average_accuracy);
-        if (code >= 0 && average_step != point.step)
-            snprintf(of, sizeof of, " of step %" PRIu64, average_step);
-        snprintf(average, sizeof average, " (average %.4f%s)", point.average_accuracy, of);
-    }
+    int code = observer_copy(observer, EXCHANGE_PARAMETERS, &point.step);
+    if (code >= 0 && averages)
+        code = observer_copy(observer, EXCHANGE_AVERAGES, &average_step);
+    if (code >= 0)
+        code = observer_judge(observer, EXCHANGE_PARAMETERS, &point.accuracy);
+    if (code >= 0 && averages)
+        code = observer_judge(observer, EXCHANGE_AVERAGES, &point.average_accuracy);
     if (code < 0)
         return code;
+    if (averages && average_step != point.step)
+        snprintf(of, sizeof of, " of step %" PRIu64, average_step);
+    if (averages)
+        snprintf(average, sizeof average, " (average %.4f%s)", point.average_accuracy, of);
     snprintf(line, sizeof line, "step %" PRIu64 " test accuracy %.4f%s", point.step, point.accuracy, average);
     progress_note(observer->style, line);
     return observer_keep(observer, &point);
@@ -180,7 +190,9 @@ struct observer *observer_new(const struct exchange_link *link, const struct rec
     observer->network = network_new(EVALUATION_BATCH);
     pthread_mutex_init(&observer->lock, NULL);
     pthread_cond_init(&observer->changed, NULL);
-    if (!values_take(&observer->values) || observer->network == NULL || observer_start(observer) < 0) {
+    if (!values_take(&observer->copies[EXCHANGE_PARAMETERS]) ||
+        !values_take(&observer->copies[EXCHANGE_AVERAGES]) || observer->network == NULL ||
+        observer_start(observer) < 0) {
         fault_set(fault, FAULT_PERMANENT,
                   "no memory or no thread for the observer: leave out --evaluate-every");
         observer_delete(&observer);
@@ -244,7 +256,8 @@ void observer_delete(struct observer **observer)
     stepgate_model_delete(&it->model);
     stepgate_job_delete(&job);
     network_delete(&it->network);
-    values_clear(&it->values);
+    values_clear(&it->copies[EXCHANGE_PARAMETERS]);
+    values_clear(&it->copies[EXCHANGE_AVERAGES]);
     pthread_cond_destroy(&it->changed);
     pthread_mutex_destroy(&it->lock);
     free(it->points);
