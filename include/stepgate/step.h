@@ -20,8 +20,9 @@
  * Verdicts: begin tells what became of the contribution before. Where a worker contributes more than once to a step, the begins within the
  * step say NONE, and the one behind it tells of the last contribution.
  *
- * Absence: a trained variable that is absent counts as zeros from this worker in strict, async and bounded; rows of a sparse variable, values of an
- * assigned and of an aux variable are then simply not there. In tf mode a contribution with every gradient absent is refused: abandon it.
+ * Absence: a trained variable that is absent counts as zeros from this worker in strict, async and bounded. In tf mode it is skipped, as in the
+ * reference: the mean is over the contributions that have it, and a variable that none has stays as it is, with its slots and average; a contribution with every gradient absent
+ * is refused: abandon it. Rows of a sparse variable, values of an assigned and of an aux variable are simply not there, in every mode.
  * A frozen variable is pushed or absent like any other; nothing of it is moved.
  *
  * Threads: pushes (and absents) of different variables may come from any threads at once; all else from one thread at a time.

@@ -106,7 +106,7 @@ static struct mean_sum apply_sum(struct apply *apply, const struct apply_part *p
     return (struct mean_sum){.gradients = apply->gradients,
                              .factors = order->factored ? apply->factors : NULL,
                              .count = order->count,
-                             .divisor = order->divisor,
+                             .divisor = order->accumulated ? apply->present[part->number] : order->divisor,
                              .dtype = part->variable->gradient_dtype};
 }
 
@@ -114,7 +114,7 @@ static struct mean_sum apply_sum(struct apply *apply, const struct apply_part *p
 static void apply_mean_f32(const struct board *board, const struct mean_sum *sum, const float *sums,
                            uint64_t first, size_t n, float *mean)
 {
-    float divisor = (float)board->order.divisor;
+    float divisor = (float)sum->divisor;
 
     if (!board->order.accumulated) {
         mean_f32(sum, first, n, mean);
@@ -128,7 +128,7 @@ static void apply_mean_f32(const struct board *board, const struct mean_sum *sum
 static void apply_mean_f64(const struct board *board, const struct mean_sum *sum, const double *sums,
                            uint64_t first, size_t n, double *mean)
 {
-    double divisor = board->order.divisor;
+    double divisor = sum->divisor;
 
     if (!board->order.accumulated) {
         mean_f64(sum, first, n, mean);
@@ -231,6 +231,12 @@ static void apply_forget(struct apply *apply, const struct apply_part *part)
     apply->present[part->number] = 0;
 }
 
+/* apply_missing -- tf: was it absent from every contribution? It then stays as it is, with all its state. */
+static bool apply_missing(const struct apply *apply, const struct apply_part *part)
+{
+    return apply->board->order.accumulated && !(apply->present[part->number] > 0);
+}
+
 /* apply_trained -- one order on a fragment of a trained variable. */
 static void apply_trained(struct apply *apply, const struct apply_part *part)
 {
@@ -238,7 +244,7 @@ static void apply_trained(struct apply *apply, const struct apply_part *part)
 
     if (part->variable->frozen)
         return; /* both parities hold the initial value */
-    if (order->kind == BOARD_CARRY)
+    if (order->kind == BOARD_CARRY || apply_missing(apply, part))
         apply_carry(apply->board, part);
     else if (part->variable->dtype == STEPGATE_F64)
         apply_f64(apply, part);
@@ -260,6 +266,9 @@ static void apply_measure(struct apply *apply, const struct apply_part *part)
         double f64[PLAN_BLOCK];
     } mean;
     static_assert(PLAN_BLOCK == NUMBER_NORM_MAX, "squares are added block by block");
+
+    if (apply_missing(apply, part))
+        return;
 
     for (uint64_t first = 0; first < part->n; first += PLAN_BLOCK) {
         size_t n = apply_block(first, part->n, PLAN_BLOCK);
@@ -389,6 +398,14 @@ static void apply_aux(const struct board *board, const struct apply_part *part)
     }
 }
 
+/* apply_absent -- has the contribution no gradient of this variable? */
+static bool apply_absent(const struct board_contribution *c, const struct apply_part *part)
+{
+    uint32_t v = part->fragment->variable;
+
+    return c->absent != NULL && ((unsigned)c->absent[v / 8] >> (v % 8) & 1u) != 0;
+}
+
 /* apply_accumulate -- one contribution to a dense fragment's accumulator. */
 static void apply_accumulate(struct apply *apply, const struct apply_part *part)
 {
@@ -396,7 +413,7 @@ static void apply_accumulate(struct apply *apply, const struct apply_part *part)
     const uint8_t *slot = apply_slot(apply->board, c, part->fragment);
     bool first_only = part->variable->assign == MODEL_ASSIGN_RANK0;
 
-    if (part->variable->frozen)
+    if (part->variable->frozen || apply_absent(c, part))
         return; /* nothing of it is pushed */
     switch (part->variable->kind) {
     case STEPGATE_TRAINED: apply_add(apply, part, slot, c->factor, (double)c->weight); return;

@@ -33,6 +33,7 @@ enum board_what {
 struct board_contribution {
     uint32_t rank, slot;
     float weight;
+    const uint8_t *absent; /* tf: a bit for each variable that it has no gradient of; NULL: it has all */
     float factor; /* weight, scaled down where the norm of this contribution is clipped; for gradients */
 };
 

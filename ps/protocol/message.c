@@ -151,6 +151,7 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
         bytes_put_f64(&w, m->weight);
         bytes_put_f64(&w, m->norm);
         bytes_put_u8(&w, m->finite);
+        message_pack_part(&w, m);
         break;
     case MESSAGE_COMPLETE:
         bytes_put_u32(&w, m->model);
@@ -287,6 +288,7 @@ static void message_unpack_body(struct bytes_reader *r, struct message *m)
         m->weight = bytes_get_f64(r);
         m->norm = bytes_get_f64(r);
         m->finite = message_unpack_flag(r);
+        message_unpack_part(r, m);
         break;
     case MESSAGE_COMPLETE:
         m->model = bytes_get_u32(r);

@@ -29,7 +29,7 @@ enum message_kind {
     MESSAGE_PARAMETERS =
         8, /* lane 0 -> worker, on its pull endpoint: model, step, descriptor, arena_offset (parity 0), header_offset (parity 1) */
     MESSAGE_SEAL =
-        9, /* worker -> every shard: model, step, sequence, attempt, weight (0: counts for nothing), norm (sum of squares), finite */
+        9, /* worker -> every shard: model, step, sequence, attempt, weight (0: counts for nothing), norm (sum of squares), finite, n (u16), n bytes: a bit for each variable that is absent (tf) */
     MESSAGE_COMPLETE =
         10, /* shard -> leader: model, step, sequence, rank, slot kind: this contribution is complete here. rank MESSAGE_EVERYBODY: all of the step, and the one before is applied */
     MESSAGE_COMMIT =
@@ -76,6 +76,8 @@ enum message_kind {
 #define MESSAGE_BYTES_MAX 1024u /* every transport carries this */
 #define MESSAGE_PART_BYTES 896u /* of a model, per MODEL_PART; of the bitmap of a COMMIT */
 #define MESSAGE_WORKERS_MAX (8u * MESSAGE_PART_BYTES) /* where a COMMIT names its ranks */
+#define MESSAGE_ABSENT_MAX                                                                                   \
+    (8u * MESSAGE_PART_BYTES) /* variables of a model in which a SEAL can call some absent */
 #define MESSAGE_EVERYBODY UINT32_MAX
 #define MESSAGE_TEXT_BYTES 128u
 #define MESSAGE_HYPER 16u

@@ -54,8 +54,19 @@ void shard_seal(struct shard *shard, uint32_t rank, const struct message *m, uin
         return;
     }
     share->sealed_next = m->sequence + 1;
-    *shard_seal_place(model, rank, m->sequence) = (struct shard_seal){
-        .next = m->sequence + 1, .step = m->step, .weight = m->weight, .norm = m->norm, .finite = m->finite};
+    struct shard_seal *seal = shard_seal_place(model, rank, m->sequence);
+    uint8_t *absent = seal->absent;
+    if (absent != NULL) {
+        size_t bytes = (model->model->count + 7) / 8;
+        memset(absent, 0, bytes);
+        memcpy(absent, m->part, m->length < bytes ? m->length : bytes);
+    }
+    *seal = (struct shard_seal){.next = m->sequence + 1,
+                                .step = m->step,
+                                .weight = m->weight,
+                                .norm = m->norm,
+                                .finite = m->finite,
+                                .absent = absent};
 }
 
 /* shard_arrived -- every span of a contribution is here. */
@@ -80,7 +91,8 @@ static bool shard_whole(const struct shard_model *model, uint32_t rank, uint64_t
     if (shard_arrived(model, rank, sequence)) {
         struct shard_seal *place = shard_seal_place(model, rank, sequence);
         if (seal == NULL)
-            *place = (struct shard_seal){sequence + 1, model->step, 1, 0, true, false};
+            *place =
+                (struct shard_seal){.next = sequence + 1, .step = model->step, .weight = 1, .finite = true};
         return true;
     }
 #endif

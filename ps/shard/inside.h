@@ -36,7 +36,7 @@ struct shard_seal {
     uint64_t step;
     double weight, norm;
     bool finite;
-    bool reported; /* to the leader, as complete here */
+    uint8_t *absent; /* tf: a bit for each variable; NULL in other modes */
 };
 
 /* A worker's part in a model. */
@@ -44,6 +44,7 @@ struct shard_share {
     bool checked, matched, told;
     uint8_t fingerprint[MODEL_FINGERPRINT_BYTES];
     struct shard_seal *seals; /* [2 * depth], by sequence: a worker may be one step ahead of this shard */
+    uint8_t *absent;          /* tf: the bitmaps of the seals */
     uint64_t sealed_next;     /* newest sequence sealed + 1 */
     uint64_t reported_next;   /* newest sequence reported + 1 */
     bool sealed_initial;

@@ -53,6 +53,7 @@ static void order_member(struct shard_model *model, uint32_t rank, uint64_t sequ
     *member = (struct board_contribution){.rank = rank,
                                           .slot = (uint32_t)(sequence % model->depth),
                                           .weight = (float)seal->weight,
+                                          .absent = seal->absent,
                                           .factor = (float)(seal->weight * scale)};
     order->factored = order->factored || member->factor != 1;
     order->divisor += seal->weight;

@@ -51,6 +51,7 @@ void shard_model_delete(struct shard_model **out)
         if (share->region != NULL)
             share->region->transport->region_delete(&share->region);
         free(share->parts);
+        free(share->absent);
         free(share->seals);
     }
     /* the first fabric's region owns the memory that the other one has registered */
@@ -274,7 +275,11 @@ static int place_slot(struct shard_model *model, uint32_t rank)
         .size = sizeof(options), .access = STEPGATE_ACCESS_WRITE, .length = headers + PLACE_PAGE + arenas};
 
     share->seals = calloc(2u * model->depth, sizeof(*share->seals));
-    if (share->seals == NULL)
+    size_t bitmap = model->model->update == MODEL_TF ? (model->model->count + 7) / 8 : 0;
+    share->absent = bitmap > 0 ? calloc(2u * model->depth, bitmap) : NULL;
+    for (uint32_t i = 0; share->seals != NULL && share->absent != NULL && i < 2u * model->depth; i++)
+        share->seals[i].absent = share->absent + i * bitmap;
+    if (share->seals == NULL || (bitmap > 0 && share->absent == NULL))
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for worker %u", rank);
     int status = member->domain->transport->region_new(member->domain, &options, &share->region);
     if (status != 0)

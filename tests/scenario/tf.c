@@ -196,6 +196,35 @@ static int tf_absent(struct stage *stage)
     return 0;
 }
 
+/* tf_skipped -- the mean is over those who have it; what nobody has stays, though momentum would move it. */
+static int tf_skipped(struct stage *stage)
+{
+    static const struct cluster_job job = {
+        .workers = 2,
+        .keys = "update=tf initial_tokens=0 learning_rate=1 optimizer=momentum momentum=0.5",
+        .variables = {{.name = "a"}, {.name = "b", .initial_count = 1, .initial = {5}}}};
+    struct cluster *c;
+
+    TRY(stage_open(stage, &job, &c));
+    GRADIENT(c, 0, 0, 2);
+    GRADIENT(c, 0, 1, 4);
+    GRADIENT(c, 1, 0, 4);
+    cluster_absent(c, 1, 1);
+    RUN(c, 0, 1);
+    GS(c, 1);
+    EXACT(c, 0, 0, -3);
+    EXACT(c, 1, 0, 1);
+    for (uint32_t w = 0; w < 2; w++) {
+        GRADIENT(c, w, 0, 0);
+        cluster_absent(c, w, 1);
+    }
+    RUN(c, 0, 1);
+    GS(c, 2);
+    EXACT(c, 0, 0, -4.5);
+    EXACT(c, 1, 0, 1);
+    return 0;
+}
+
 /* tf_all_absent -- is an error, and the step can be abandoned or handed in again. */
 static int tf_all_absent(struct stage *stage)
 {
@@ -294,6 +323,7 @@ const struct scenario scenario_tf[] = {
     {"tf_more_replicas_than_workers_take_several_batches", tf_several_batches, false},
     {"tf_rows_are_divided_by_those_who_brought_them", tf_rows, false},
     {"tf_a_gradient_that_nobody_has_moves_nothing", tf_absent, false},
+    {"tf_an_absent_gradient_is_skipped", tf_skipped, false},
     {"tf_all_gradients_absent_is_an_error", tf_all_absent, false},
     {"tf_averages_start_at_the_initial_value", tf_averages, false},
     {"tf_what_cannot_be_is_refused", tf_errors, false},

@@ -184,13 +184,17 @@ static void step_zero(struct session_model *model, uint32_t variable)
         memset(session_gradient_of(model, variable, model->sending), 0, declared->gradient_bytes);
 }
 
-/* session_absent -- zeros; of what has a count in front, nothing. */
+/* session_absent -- zeros; of what has a count in front, nothing. In tf mode the zeros are not looked at. */
 int session_absent(struct session_model *model, uint32_t variable, uint64_t now)
 {
     int status = step_may_hand_in(model, variable);
 
     if (status != 0)
         return status;
+    if (model->model->update == MODEL_TF && model->model->count > MESSAGE_ABSENT_MAX)
+        return error_set(STEPGATE_EINVAL, 0, "push zeros, or use fewer variables",
+                         "in a model of %zu variables in tf mode none can be absent, at most %u are possible",
+                         model->model->count, MESSAGE_ABSENT_MAX);
     step_zero(model, variable);
     model->variables[variable].norm = 0;
     model->variables[variable].finite = true;

@@ -315,6 +315,17 @@ static void transfer_spans(struct session_model *model)
             }
 }
 
+/* transfer_absent -- tf: a bit for each variable without a gradient; it counts in that variable's mean for nothing. */
+static void transfer_absent(const struct session_model *model, struct message *seal)
+{
+    for (uint32_t v = 0; v < model->model->count; v++) {
+        if (!model->variables[v].absent)
+            continue;
+        seal->part[v / 8] |= (uint8_t)(1u << (v % 8));
+        seal->length = v / 8 + 1;
+    }
+}
+
 /* transfer_seal -- the contribution is out: says so to every shard, with its weight, and what the ps must know of its numbers. */
 static int transfer_seal(struct session_model *model, uint64_t now)
 {
@@ -330,6 +341,8 @@ static int transfer_seal(struct session_model *model, uint64_t now)
         seal.norm += model->variables[v].norm;
         seal.finite = seal.finite && model->variables[v].finite;
     }
+    if (model->model->update == MODEL_TF && model->slot_kind == SLOT_GRADIENT && model->weight > 0)
+        transfer_absent(model, &seal);
     for (uint32_t s = 0; s < model->plan->shards; s++) {
         int status = link_send(&model->session->shards[s].control.link, &seal, now);
         if (status == -STEPGATE_ENOMEM) {

@@ -81,6 +81,8 @@ static void message_make(struct random_source *random, int kind, struct message 
         m->weight = (double)random_next(random) / 3;
         m->norm = (double)random_next(random) / 7;
         m->finite = random_chance(random, 500);
+        m->length = (uint32_t)random_below(random, MESSAGE_PART_BYTES + 1);
+        message_fill(random, m->part, m->length);
         break;
     case MESSAGE_COMMIT:
     case MESSAGE_MEASURE:
