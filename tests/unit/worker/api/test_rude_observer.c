@@ -172,6 +172,7 @@ static void a_word_on_the_pull_connection_ends_it(void **state)
     assert_int_equal(link_send(&r.view, &leave, clock_now()), 0);
     rude_until(&r, &r.view, LINK_DOWN);
     assert_int_equal(r.control.state, LINK_UP);
+    link_close(&r.view);
     rude_connect(&r, &r.view, HELLO_PULL, 0); /* and may come again */
     rude_until(&r, &r.view, LINK_UP);
     assert_int_equal(r.view.endpoint->transport->endpoint_notify(r.view.endpoint, slot_notify(0, 0, 0, 1)),
