@@ -119,6 +119,8 @@ struct leader_model {
     uint64_t *complete_next; /* [shards] newest step complete there + 1, where whole steps are reported */
     uint64_t *applied_next;  /* [shards] newest step applied there + 1 */
     struct leader_tally *tallies; /* [workers * 2 * depth] */
+    uint64_t *contributed;        /* [workers] newest sequence that the mode knows + 1 */
+    bool *leaving;                /* [workers] left, but what it sealed is not all here yet */
     bool *complete_initial, *applied_initial;
     struct optimizer_powers powers;
     struct model

@@ -36,6 +36,8 @@ void leader_model_delete(struct leader_model **lead)
         return;
     mode_delete(&(*lead)->mode);
     free((*lead)->tallies);
+    free((*lead)->contributed);
+    free((*lead)->leaving);
     free((*lead)->tunes.list);
     free((*lead)->complete_next);
     free((*lead)->applied_next);
@@ -72,7 +74,9 @@ int leader_place(struct shard_model *model)
                                            .replay_context = model};
 
     lead->tallies = calloc((size_t)workers * 2u * model->depth, sizeof(*lead->tallies));
-    if (lead->tallies == NULL)
+    lead->contributed = calloc(workers, sizeof(*lead->contributed));
+    lead->leaving = calloc(workers, sizeof(*lead->leaving));
+    if (lead->tallies == NULL || lead->contributed == NULL || lead->leaving == NULL)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for the contributions of %u workers", workers);
     if (!model->together && (uint64_t)workers * model->depth > MESSAGE_WORKERS_MAX)
         return error_set(STEPGATE_EINVAL, 0, "use fewer workers, or R = T",
@@ -328,7 +332,13 @@ static int leader_contribute(struct shard_model *model, uint32_t rank, uint64_t 
                                                    .step = seal->step,
                                                    .weight = seal->weight,
                                                    .finite = seal->finite};
-    return mode_contribute(lead->mode, &contribution);
+    lead->contributed[rank] = sequence + 1;
+    int status = mode_contribute(lead->mode, &contribution);
+    if (status == 0 && lead->leaving[rank] && lead->contributed[rank] == model->shares[rank].sealed_next) {
+        lead->leaving[rank] = false;
+        status = mode_gone(lead->mode, rank);
+    }
+    return status;
 }
 
 /* leader_whole_step -- a step that is complete on every shard: everybody's contributions come at once. */
@@ -454,7 +464,7 @@ void leader_applied(struct shard *shard, uint32_t from, const struct message *m,
 
 /*
  * leader_gone -- see inside.h. Where whole steps are reported, a step that is complete has all that its workers gave before they left: the mode need not know of
- * them, and whoever did not give is found by shard_departed.
+ * them, and whoever did not give is found by shard_departed. Whoever left has sealed all it gave: that counts first.
  */
 void leader_gone(struct shard *shard, uint32_t rank, uint64_t now)
 {
@@ -462,7 +472,9 @@ void leader_gone(struct shard *shard, uint32_t rank, uint64_t now)
         struct leader_model *lead = shard->leads[m];
         if (lead == NULL || lead->mode == NULL || shard->models[m]->together)
             continue;
-        if (mode_gone(lead->mode, rank) != 0)
+        if (shard->members[rank].left && lead->contributed[rank] < shard->models[m]->shares[rank].sealed_next)
+            lead->leaving[rank] = true;
+        else if (mode_gone(lead->mode, rank) != 0)
             shard_abort(shard, now);
         else
             leader_carry_out(shard, shard->models[m], now);
