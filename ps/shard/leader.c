@@ -452,12 +452,15 @@ void leader_applied(struct shard *shard, uint32_t from, const struct message *m,
         leader_carry_out(shard, model, now);
 }
 
-/* leader_gone -- see inside.h. */
+/*
+ * leader_gone -- see inside.h. Where whole steps are reported, a step that is complete has all that its workers gave before they left: the mode need not know of
+ * them, and whoever did not give is found by shard_departed.
+ */
 void leader_gone(struct shard *shard, uint32_t rank, uint64_t now)
 {
     for (uint32_t m = 0; m < shard->model_end && !shard->failed; m++) {
         struct leader_model *lead = shard->leads[m];
-        if (lead == NULL || lead->mode == NULL)
+        if (lead == NULL || lead->mode == NULL || shard->models[m]->together)
             continue;
         if (mode_gone(lead->mode, rank) != 0)
             shard_abort(shard, now);
