@@ -341,6 +341,18 @@ static int transfer_seal(struct session_model *model, uint64_t now)
     return 0;
 }
 
+/*
+ * transfer_may_seal -- a ps keeps the seals of the newest contributions alone. One that is abandoned, or that has nothing for some ps, waits for no slot there: it
+ * may still not run ahead of what a ps has done with those before it. In strict mode tokens see to that.
+ */
+static bool transfer_may_seal(const struct session_model *model)
+{
+    for (uint32_t s = 0; model->model->update != MODEL_STRICT && s < model->plan->shards; s++)
+        if (model->sending >= model->places[s].released_next + model->depth)
+            return false;
+    return true;
+}
+
 /* session_model_progress -- sends what can be sent. */
 int session_model_progress(struct session_model *model, uint64_t now)
 {
@@ -357,7 +369,8 @@ int session_model_progress(struct session_model *model, uint64_t now)
     busy |= model->pending_count > 0 ? transfer_pending(model) : 0;
     if (model->spans_sent < model->spans_total && (model->finishing || model->unpushed == 0))
         transfer_spans(model);
-    if (model->finishing && (model->weight == 0 || model->spans_sent == model->spans_total)) {
+    if (model->finishing && (model->weight == 0 || model->spans_sent == model->spans_total) &&
+        transfer_may_seal(model)) {
         transfer_seal(model, now);
         busy = 1;
     }
