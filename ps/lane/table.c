@@ -155,6 +155,9 @@ static void *table_mean(struct table *table, size_t i)
     bool everybody =
         table->variable->row_mean == MODEL_ROW_MEAN_REPLICAS && table->board->declared->update != MODEL_TF;
 
+#ifdef STEPGATE_MUTANT_ROW_MEAN_OVER_R
+    everybody = true;
+#endif
     accumulator_rows_mean(&table->sum, i, everybody ? order->divisor : 0, table->mean);
     return table->mean;
 }
@@ -221,6 +224,9 @@ static void table_carry(struct table *table, bool all)
     size_t row = (size_t)table->variable->row_elements * number_bytes(table->variable->dtype), i = 0;
     unsigned parity = (unsigned)(board->order.step & 1);
     size_t count = all ? 0 : accumulator_rows_count(&table->sum);
+#ifdef STEPGATE_MUTANT_ROWS_NOT_CARRIED
+    table->touched_count = 0;
+#endif
 
     for (size_t t = 0; t < table->touched_count; t++) {
         uint64_t index = table->touched[t];
@@ -267,6 +273,10 @@ int table_step(struct table *table)
             table_row(table, i);
         status = table_touch(table);
     }
+#ifdef STEPGATE_MUTANT_ROWS_NOT_CLEARED
+    if (table->board->order.accumulated)
+        return status;
+#endif
     accumulator_rows_clear(&table->sum);
     return status;
 }

@@ -300,6 +300,7 @@ static void strict_contribute(struct mode *mode, const struct mode_contribution 
 {
     struct strict *strict = mode->strict;
 
+#ifndef STEPGATE_MUTANT_NO_STALE_CHECK
     if (c->step < mode->step) {
         mode->ranks[c->rank].counts.stale++;
         mode_token(mode, c->rank,
@@ -309,6 +310,7 @@ static void strict_contribute(struct mode *mode, const struct mode_contribution 
                                          .verdict_step = c->step});
         return;
     }
+#endif
     int state = strict_state(mode, c);
     if (state == STRICT_IN && !c->finite && mode->settings.non_finite == MODEL_FAIL) {
         mode->ranks[c->rank].counts.non_finite++;

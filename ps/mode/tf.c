@@ -74,7 +74,9 @@ static void tf_spoil(struct mode *mode)
 {
     struct tf *tf = mode->tf;
 
+#ifndef STEPGATE_MUTANT_ROUND_NOT_SPOILED
     tf->spoiled = true;
+#endif
     for (uint32_t r = 0; r < mode->settings.workers; r++) {
         struct mode_rank *rank = &mode->ranks[r];
         rank->counts.accepted -= tf->round[r];
@@ -199,7 +201,11 @@ static int tf_applied(struct mode *mode)
 /* tf_gone -- takes no token. */
 static void tf_gone(struct mode *mode, uint32_t rank)
 {
+#ifdef STEPGATE_MUTANT_GONE_TAKES_TOKEN
+    (void)rank;
+#else
     mode_line_leave(&mode->tf->takers, rank);
+#endif
     tf_settle(mode);
 }
 

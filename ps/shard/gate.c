@@ -88,7 +88,7 @@ static bool shard_whole(const struct shard_model *model, uint32_t rank, uint64_t
     const struct shard_seal *seal = shard_seal_of(model, rank, sequence);
 
 #ifdef STEPGATE_MUTANT_SEAL_NOT_AWAITED
-    if (shard_arrived(model, rank, sequence)) {
+    if (model->board.active_lanes > 0 && shard_arrived(model, rank, sequence)) {
         struct shard_seal *place = shard_seal_place(model, rank, sequence);
         if (seal == NULL)
             *place =

@@ -204,6 +204,10 @@ static void leader_commit(struct shard_model *model, const struct message *commi
                                                  memory_order_release, memory_order_relaxed))
         return;
     lead->commits++;
+#ifdef STEPGATE_MUTANT_POWERS_OF_SKIPPED
+    if (commit->set_kind == MESSAGE_SET_NONE)
+        optimizer_powers_next(&lead->numbers, &lead->powers);
+#endif
     if (commit->set_kind != MESSAGE_SET_NONE)
         optimizer_powers_next(&lead->numbers, &lead->powers);
     leader_spread(model->shard, commit, now);
@@ -304,8 +308,10 @@ void leader_norm(struct shard *shard, uint32_t from, const struct message *m, ui
         return;
     }
     exact_merge(&lead->norm, &sum);
+#ifndef STEPGATE_MUTANT_NORM_OF_ONE_SHARD
     if (++lead->measured < shard->config.shards)
         return;
+#endif
     double norm = sqrt(exact_round(&lead->norm)), clip = lead->numbers.clip_global_norm;
     float scale = isfinite(norm) ? (float)(norm > clip ? clip / norm : 1) : (float)NAN;
     struct optimizer_hyper hyper;
@@ -374,9 +380,6 @@ static int leader_count(struct shard_model *model, const struct message *m)
     if (m->sequence + 1 > tally->next)
         *tally = (struct leader_tally){.next = m->sequence + 1};
     tally->shards++;
-#ifdef STEPGATE_MUTANT_SET_PER_SHARD
-    return tally->shards == 1 ? leader_contribute(model, m->rank, m->sequence) : 0;
-#endif
     return tally->shards == model->shard->config.shards ? leader_contribute(model, m->rank, m->sequence) : 0;
 }
 

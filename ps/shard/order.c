@@ -86,8 +86,21 @@ static void order_set(struct shard_model *model, const struct message *m)
     order->divisor = 0;
     switch (m->kind == MESSAGE_ACCUMULATE ? MESSAGE_SET_ONE : m->set_kind) { /* its set does not travel */
     case MESSAGE_SET_ONE: order_member(model, m->rank, m->sequence); break;
+#ifdef STEPGATE_MUTANT_SET_PER_SHARD
+    case MESSAGE_SET_RANKS: /* the first so many that this shard has, as it counts them */
+        for (uint32_t i = 0; i < model->board.workers && order->count < m->count; i++) {
+            uint32_t w = (i + model->shard->config.number) % model->board.workers;
+            uint64_t newest = model->shares[w].reported_next;
+            const struct shard_seal *seal = newest > 0 ? shard_seal_of(model, w, newest - 1) : NULL;
+            if (seal != NULL && seal->step == m->step && seal->weight > 0)
+                order_member(model, w, newest - 1);
+        }
+        break;
+#endif
     case MESSAGE_SET_ALL:
+#ifndef STEPGATE_MUTANT_SET_PER_SHARD
     case MESSAGE_SET_RANKS:
+#endif
         for (uint32_t w = 0; w < model->board.workers; w++)
             order_rank(model, w, m);
         break;
@@ -197,6 +210,10 @@ void shard_order(struct shard *shard, const struct message *m, uint64_t now)
         if (m->slot_kind != SLOT_INITIAL)
             model->next_commit = m->step + 1;
     }
+#ifdef STEPGATE_MUTANT_RELEASED_EARLY
+    if (m->kind == MESSAGE_ACCUMULATE)
+        order_release(model, m->rank, m->sequence, now);
+#endif
     if (order_keep(model, m) != 0) {
         shard_abort(shard, now);
         return;

@@ -79,10 +79,11 @@ scenarios() {
 }
 
 part_simulation() {
-    local seeds=1500
-    [ "$CHECK_MODE" != quick ] || seeds=200
+    local seeds=1500 tf=10000
+    [ "$CHECK_MODE" != quick ] || seeds=200 tf=500
     [ "$CHECK_MODE" != full ] || seeds=20000
     tally "simulation of $seeds jobs" 1200 build/bin/stepgate-simulation --seeds "$seeds"
+    tally "simulation of $tf jobs in tf mode against a model of it" 300 build/bin/stepgate-simulation --mode tf --seeds "$tf"
     scenarios build
     tally "every rule has its scenario" 10 build/bin/stepgate-scenario --rules tests/scenario/README.md
 }
@@ -106,6 +107,7 @@ part_sanitize() {
     tally "asan conformance simulated" 200 build/asan/bin/stepgate-conformance --transport simulated --quick
     tally "asan conformance shm" 200 build/asan/bin/stepgate-conformance --transport shm --quick
     tally "asan simulation" 300 build/asan/bin/stepgate-simulation --seeds 200
+    tally "asan simulation in tf mode" 300 build/asan/bin/stepgate-simulation --mode tf --seeds 200
     scenarios build/asan --seeds 1
     for script in bad_input_is_one_line_with_a_remedy example_loop_finds_the_line job_started_by_hand killed_ps_ends_the_job \
         killed_worker_ends_the_job process_that_never_comes run_leaves_nothing_of_a_training_job; do

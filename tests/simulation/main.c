@@ -8,13 +8,16 @@
 
 #include "tests/simulation/play.h"
 
+#define CAMPAIGN_JUDGED 500 /* in fewer jobs nobody expects everything to happen */
+
 struct campaign {
     uint64_t seeds, first;
-    bool one, trace, floors;
+    bool one, trace;
+    int mode;            /* enum shape_mode; -1: any */
     uint64_t stop_after; /* failures */
 };
 
-/* A kind of event, how often it happened, and per how many jobs it must at least happen once. */
+/* A kind of event, how often it happened, and per how many jobs it must at least happen once; 0: it need not. */
 struct campaign_floor {
     const char *name;
     uint64_t count, jobs;
@@ -23,11 +26,25 @@ struct campaign_floor {
 /* campaign_usage -- how to call it. */
 static int campaign_usage(FILE *out, int status)
 {
-    fprintf(out,
-            "usage: stepgate-simulation [--seeds N] [--first S] [--stop-after F]   N jobs from seed S on\n"
-            "       stepgate-simulation --seed S [--trace]                        one job again, with every "
-            "event\n");
+    fprintf(out, "usage: stepgate-simulation [--mode M] [--seeds N] [--first S] [--stop-after F]   N jobs "
+                 "from seed S on\n"
+                 "       stepgate-simulation [--mode M] --seed S [--trace]                        one job "
+                 "again, with every "
+                 "event\n"
+                 "modes: equal, fewer, more (strict, R = T, R < T, R > T), async, bounded; tf: small jobs, "
+                 "values by tests/reference/tf_model, too\n");
     return status;
+}
+
+/* campaign_mode -- by name. */
+static int campaign_mode(const char *name, int *out)
+{
+    for (int m = 0; m < SHAPE_MODES; m++)
+        if (strcmp(name, shape_mode_name(m)) == 0) {
+            *out = m;
+            return 0;
+        }
+    return -1;
 }
 
 /* campaign_parse -- the command line. */
@@ -45,7 +62,8 @@ static int campaign_parse(int argc, char **argv, struct campaign *campaign)
             target = &campaign->first, campaign->one = true, campaign->seeds = 1;
         else if (strcmp(argv[i], "--trace") == 0)
             campaign->trace = true;
-        else
+        else if (strcmp(argv[i], "--mode") != 0 || i + 1 >= argc ||
+                 campaign_mode(argv[++i], &campaign->mode) != 0)
             return -1;
         if (target != NULL) {
             char *end = NULL;
@@ -59,52 +77,182 @@ static int campaign_parse(int argc, char **argv, struct campaign *campaign)
     return 0;
 }
 
-/* campaign_floors -- prints how often each kind of event happened; returns how many stayed below their floor. */
-static uint64_t campaign_floors(const struct play_counts *c, bool judge)
+/* campaign_print -- how often each kind of event happened; returns how many stayed below their floor. */
+static uint64_t campaign_print(const struct campaign_floor *floors, size_t count, uint64_t jobs, bool judge)
 {
-    const struct campaign_floor floors[] = {
-        {"jobs finished", c->finished, 3},
-        {"jobs failed after a fault", c->failed_jobs, 6},
-        {"workers killed", c->killed_workers, 25},
-        {"ps killed", c->killed_ps, 25},
-        {"workers frozen", c->frozen, 15},
-        {"workers thawed", c->thawed, 40},
-        {"partitions", c->partitions, 25},
-        {"disconnects", c->disconnects, 25},
-        {"late notifies", c->late_notifies, 5},
-        {"repeated commits", c->repeated_commits, 10},
-        {"repeated tokens", c->repeated_tokens, 10},
-        {"stale notifies seen", c->stale, 5},
-        {"jobs of several shards", c->several_shards, 3},
-        {"jobs of several lanes", c->several_lanes, 3},
-        {"cuts of variables", c->cut_variables, 10},
-        {"jobs with mapped slots", c->mapped, 6},
-        {"workers with own buffers", c->callers, 4},
-        {"steps", c->steps, 1},
-        {"delays", c->world.delays, 1},
-        {"reorders", c->world.reorders, 1},
-        {"split writes", c->world.split_writes, 1},
-        {"torn reads", c->world.torn_reads, 1},
-        {"refused posts", c->world.eagains, 1},
-        {"refused connects", c->world.refused_connects, 100},
-    };
     uint64_t below = 0;
 
-    for (size_t i = 0; i < sizeof(floors) / sizeof(floors[0]); i++) {
-        bool low = judge && floors[i].count < c->jobs / floors[i].jobs;
+    for (size_t i = 0; i < count; i++) {
+        bool low = judge && floors[i].jobs > 0 && floors[i].count < jobs / floors[i].jobs;
         printf("events: %-28s %10llu%s\n", floors[i].name, (unsigned long long)floors[i].count,
                low ? "  BELOW ITS FLOOR" : "");
         below += low;
     }
     return below;
 }
+#define CAMPAIGN_PRINT(floors, jobs, judge)                                                                  \
+    campaign_print((floors), sizeof(floors) / sizeof((floors)[0]), (jobs), (judge))
+
+/* campaign_always -- what happens in every campaign. */
+static uint64_t campaign_always(const struct play_counts *c, bool judge)
+{
+    const struct campaign_floor floors[] = {
+        {"jobs finished", c->finished, 3},
+        {"workers killed", c->killed_workers, 25},
+        {"workers left early", c->left, 25},
+        {"contributions applied", c->applied, 1},
+        {"contributions abandoned", c->empty, 10},
+        {"steps", c->steps, 1},
+        {"rows pushed", c->rows, 1},
+        {"rows in two parts", c->split_rows, 10},
+        {"pulls of rows", c->pulls_of_rows, 3},
+        {"pulls of all", c->pulls_of_all, 1},
+        {"pauses", c->sleeps, 1},
+        {"late notifies", c->late_notifies, 5},
+        {"repeated commits", c->repeated_commits, 10},
+        {"repeated tokens", c->repeated_tokens, 10},
+        {"jobs of several shards", c->several_shards, 3},
+        {"jobs of several lanes", c->several_lanes, 3},
+        {"cuts of variables", c->cut_variables, 10},
+        {"jobs with mapped slots", c->mapped, 6},
+        {"workers with own buffers", c->callers, 4},
+        {"delays", c->world.delays, 1},
+        {"reorders", c->world.reorders, 1},
+        {"split writes", c->world.split_writes, 1},
+        {"torn reads", c->world.torn_reads, 1},
+        {"refused posts", c->world.eagains, 1},
+    };
+
+    return CAMPAIGN_PRINT(floors, c->jobs, judge);
+}
+
+/* campaign_modes -- what depends on the mode. */
+static uint64_t campaign_modes(const struct play_counts *c, bool judge)
+{
+    const struct campaign_floor floors[] = {
+        {"jobs strict, R = T", c->modes[SHAPE_EQUAL], 5},
+        {"jobs strict, R < T", c->modes[SHAPE_FEWER], 8},
+        {"jobs strict, R > T", c->modes[SHAPE_MORE], 15},
+        {"jobs in tf mode", c->modes[SHAPE_TF], 8},
+        {"jobs in async mode", c->modes[SHAPE_ASYNC], 15},
+        {"jobs in bounded mode", c->modes[SHAPE_BOUNDED], 15},
+        {"contributions stale", c->stale, 2},
+        {"steps of more than R", c->larger, 0},
+        {"tokens held back", c->held, 5},
+        {"pulls of several steps", c->mixed_pulls, 100},
+        {"pulls of a newer step", c->newer_pulls, 2},
+        {"torn pulls repeated", c->pull_retries, 20},
+        {"jobs that went on without one", c->spared, 40},
+        {"jobs that nobody could finish", c->failed_gone, 300},
+        {"jobs in which all waited", c->failed_stuck, 60},
+    };
+
+    return CAMPAIGN_PRINT(floors, c->jobs, judge);
+}
+
+/* campaign_kinds -- what the jobs were of, and what else went wrong. */
+static uint64_t campaign_kinds(const struct play_counts *c, bool judge)
+{
+    const struct campaign_floor floors[] = {
+        {"jobs failed after a fault", c->failed_jobs, 6},
+        {"ps killed", c->killed_ps, 25},
+        {"workers frozen", c->frozen, 15},
+        {"workers thawed", c->thawed, 40},
+        {"partitions", c->partitions, 25},
+        {"stale notifies seen", c->stale_notifies, 1},
+        {"disconnects", c->disconnects, 25},
+        {"refused connects", c->world.refused_connects, 100},
+        {"policy drop", c->policies[MODEL_DROP], 10},
+        {"policy fail", c->policies[MODEL_FAIL], 10},
+        {"policy skip", c->policies[MODEL_SKIP], 10},
+        {"numbers not finite", c->bad, 5},
+        {"contributions dropped", c->dropped, 10},
+        {"contributions skipped", c->skipped, 10},
+        {"steps that change nothing", c->carried, 10},
+        {"jobs failed by a NaN", c->failed_non_finite, 150},
+        {"sgd", c->optimizers[MODEL_SGD], 10},
+        {"momentum", c->optimizers[MODEL_MOMENTUM], 20},
+        {"nesterov", c->optimizers[MODEL_NESTEROV], 20},
+        {"adagrad", c->optimizers[MODEL_ADAGRAD], 20},
+        {"rmsprop", c->optimizers[MODEL_RMSPROP], 10},
+        {"adam", c->optimizers[MODEL_ADAM], 10},
+        {"adamw", c->optimizers[MODEL_ADAMW], 20},
+        {"no optimizer", c->optimizers[MODEL_NONE], 20},
+        {"formulas of PyTorch", c->torch, 5},
+        {"jobs with averages", c->averages, 5},
+        {"jobs with clipped values", c->clipped_values, 10},
+        {"jobs with clipped gradients", c->clipped_contributions, 10},
+        {"means clipped by their norm", c->clipped_norms, 10},
+        {"jobs with weights", c->weighted, 5},
+        {"absent gradients", c->absent, 2},
+        {"f64 variables", c->wide, 5},
+        {"16-bit variables", c->narrow, 3},
+        {"gradients of another type", c->other_gradients, 5},
+        {"frozen variables", c->frozen_variables, 10},
+        {"sparse variables", c->sparse, 5},
+        {"assigned variables", c->assigned, 10},
+        {"aux variables", c->aux, 10},
+        {"states compared", c->compared_states, 1},
+        {"waits for a buffer", c->waits, 5},
+    };
+
+    return CAMPAIGN_PRINT(floors, c->jobs, judge);
+}
+
+/* campaign_tf -- what a campaign of small jobs in tf mode must have seen. */
+static uint64_t campaign_tf(const struct play_counts *c, bool judge)
+{
+    const struct campaign_floor floors[] = {
+        {"contributions stale", c->stale, 1},
+        {"steps of more than R", c->larger, 0},
+        {"pulls of a newer step", c->newer_pulls, 2},
+        {"torn pulls repeated", c->pull_retries, 0},
+        {"jobs that went on without one", c->spared, 8},
+        {"jobs in which all waited", c->failed_stuck, 60},
+    };
+
+    return CAMPAIGN_PRINT(floors, c->jobs, judge);
+}
+
+/* campaign_seed -- one job; every fiftieth again, which must go exactly the same way. */
+static bool campaign_seed(const struct campaign *campaign, uint64_t seed, struct play_counts *counts,
+                          uint64_t *hash, char *why, size_t size)
+{
+    struct play_options options = {.mode = campaign->mode,
+                                   .small = campaign->mode == SHAPE_TF,
+                                   .trace = campaign->trace ? stdout : NULL};
+    struct play_counts ignored;
+    uint64_t again = 0;
+    bool ok = play_seed(seed, &options, counts, hash, why, size) == 0;
+
+    if (!ok || seed % 50 != 0)
+        return ok;
+    memset(&ignored, 0, sizeof(ignored));
+    options.trace = NULL;
+    ok = play_seed(seed, &options, &ignored, &again, why, size) == 0 && again == *hash;
+    if (!ok && again != *hash)
+        snprintf(why, size, "the replay went another way");
+    return ok;
+}
+
+/* campaign_end -- what there was. */
+static uint64_t campaign_end(const struct campaign *campaign, const struct play_counts *counts)
+{
+    bool judge = campaign->seeds >= CAMPAIGN_JUDGED;
+    uint64_t below = campaign_always(counts, judge);
+
+    if (campaign->mode == SHAPE_TF)
+        return below + campaign_tf(counts, judge);
+    below += campaign_modes(counts, judge && campaign->mode < 0);
+    return below + campaign_kinds(counts, judge && campaign->mode < 0);
+}
 
 int main(int argc, char **argv)
 {
-    struct campaign campaign = {.seeds = 1000, .first = 1, .stop_after = UINT64_MAX};
+    struct campaign campaign = {.seeds = 1000, .first = 1, .mode = -1, .stop_after = UINT64_MAX};
     struct play_counts counts;
-    uint64_t passed = 0, failed = 0, hash = 0, again = 0;
-    char why[512];
+    uint64_t passed = 0, failed = 0, hash = 0;
+    char why[600];
 
     memset(&counts, 0, sizeof(counts));
     if (argc == 2 && strcmp(argv[1], "--help") == 0)
@@ -115,27 +263,20 @@ int main(int argc, char **argv)
            (unsigned long long)campaign.first);
     for (uint64_t seed = campaign.first;
          seed - campaign.first < campaign.seeds && failed < campaign.stop_after; seed++) {
-        bool ok = play_seed(seed, campaign.trace ? stdout : NULL, &counts, &hash, why, sizeof(why)) == 0;
-        if (ok && seed % 50 == 0) { /* a replay must go exactly the same way */
-            struct play_counts ignored;
-            memset(&ignored, 0, sizeof(ignored));
-            ok = play_seed(seed, NULL, &ignored, &again, why, sizeof(why)) == 0 && again == hash;
-            if (!ok && again != hash)
-                snprintf(why, sizeof(why), "the replay went another way");
-        }
-        if (ok) {
+        if (campaign_seed(&campaign, seed, &counts, &hash, why, sizeof(why))) {
             passed++;
             continue;
         }
         failed++;
-        printf("seed: %llu FAILED: %s\n      again: stepgate-simulation --seed %llu --trace\n",
-               (unsigned long long)seed, why, (unsigned long long)seed);
+        printf("seed: %llu FAILED: %s\n      again: stepgate-simulation%s%s --seed %llu --trace\n",
+               (unsigned long long)seed, why, campaign.mode >= 0 ? " --mode " : "",
+               campaign.mode >= 0 ? shape_mode_name(campaign.mode) : "", (unsigned long long)seed);
         fflush(stdout);
     }
     if (campaign.one)
         printf("trace: %016llx\n", (unsigned long long)hash);
     else
-        failed += campaign_floors(&counts, campaign.seeds >= 500);
+        failed += campaign_end(&campaign, &counts);
     printf("%llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
     return failed != 0;
 }

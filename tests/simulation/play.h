@@ -3,20 +3,36 @@
 #ifndef TESTS_SIMULATION_PLAY_H
 #define TESTS_SIMULATION_PLAY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
+#include "tests/simulation/shape.h"
 #include "transport/simulated/world.h"
 
 struct play_counts {
     uint64_t jobs, finished, failed_jobs;
-    uint64_t killed_workers, killed_ps, frozen, thawed, partitions, disconnects;
+    uint64_t modes[SHAPE_MODES], policies[MODEL_SKIP + 1], optimizers[MODEL_ADAMW + 1], torch, averages,
+        clipped_norms, clipped_values, clipped_contributions;
+    uint64_t wide, narrow, other_gradients, frozen_variables, sparse, assigned, aux, weighted;
+    uint64_t killed_workers, killed_ps, frozen, thawed, partitions, disconnects, left, spared;
+    uint64_t failed_non_finite, failed_gone, failed_stuck;
     uint64_t late_notifies, repeated_commits, repeated_tokens;
-    uint64_t steps, stale, duplicates, several_shards, several_lanes, cut_variables, mapped, callers;
+    uint64_t steps, stale_notifies, duplicates, several_shards, several_lanes, cut_variables, mapped, callers;
+    uint64_t applied, stale, empty, dropped, skipped, carried, larger, held, compared_states;
+    uint64_t rows, split_rows, pulls_of_rows, pulls_of_all, mixed_pulls, newer_pulls, pull_retries, sleeps,
+        bad, absent, waits;
     struct world_counts world;
 };
 
-/* play_seed -- runs one job. Returns 0, or -1 with the reason in `why`. trace: NULL, or where every event is written. *hash is the trace's. */
-int play_seed(uint64_t seed, FILE *trace, struct play_counts *counts, uint64_t *hash, char *why, size_t size);
+struct play_options {
+    int mode;    /* enum shape_mode; -1: any */
+    bool small;  /* jobs that tests/reference/tf_model can compute */
+    FILE *trace; /* NULL, or where every event is written */
+};
+
+/* play_seed -- runs one job. Returns 0, or -1 with the reason in `why`. *hash is that of every event. */
+int play_seed(uint64_t seed, const struct play_options *options, struct play_counts *counts, uint64_t *hash,
+              char *why, size_t size);
 
 #endif

@@ -1,140 +1,349 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/simulation/reference.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* reference_mix -- a hash of five numbers. */
-static uint64_t reference_mix(uint64_t seed, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
-{
-    uint64_t z = seed + a * UINT64_C(0x9e3779b97f4a7c15) + b * UINT64_C(0xbf58476d1ce4e5b9) +
-                 c * UINT64_C(0x94d049bb133111eb) + d * UINT64_C(0xd6e8feb86659fd93);
+#include "tests/simulation/plain.h"
 
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
+/* reference_bytes -- of a variable as it is published. */
+static size_t reference_bytes(const struct shape_variable *v)
+{
+    return v->elements * plain_bytes(v->dtype);
 }
 
-/* reference_unit -- a float in [-1, 1). */
-static float reference_unit(uint64_t bits)
+/* reference_frame -- the one of r->step, with the values of a variable to be filled. */
+static int reference_frame(struct reference *r)
 {
-    return (float)(int32_t)(bits >> 32) / 2147483648.0f;
-}
-
-/* reference_initial -- see the header. */
-float reference_initial(const struct reference *r, uint32_t variable, uint64_t element)
-{
-    return reference_unit(reference_mix(r->seed, 1, variable, element, 0));
-}
-
-/* reference_absent -- see the header. */
-bool reference_absent(const struct reference *r, uint32_t worker, uint32_t step, uint32_t variable)
-{
-    return r->absences && reference_mix(r->seed, 2, worker, step, variable) % 11 == 0;
-}
-
-/* reference_weight -- see the header. */
-double reference_weight(const struct reference *r, uint32_t worker, uint32_t step)
-{
-    uint64_t bits = reference_mix(r->seed, 3, worker, step, 0);
-
-    if (r->absences && bits % 13 == 0)
-        return 0;
-    return r->weighted ? (double)(1 + bits / 13 % 7) : 1.0;
-}
-
-/* reference_gradient -- depends on what was read, so that a wrong read shows. */
-void reference_gradient(const struct reference *r, uint32_t worker, uint32_t step, uint32_t variable,
-                        const float *values, float *gradient)
-{
-    uint64_t base = reference_mix(r->seed, 4, worker, step, variable);
-
-    for (uint64_t i = 0; i < r->elements[variable]; i++) {
-        float noise = reference_unit((base + i) * UINT64_C(0x9e3779b97f4a7c15));
-        float pull = values[i] * 0.125f;
-        gradient[i] = noise + pull;
+    if (r->step >= r->room) {
+        uint64_t room = r->room > 0 ? 2 * r->room : 16;
+        struct reference_frame *more = realloc(r->frames, room * sizeof(*more));
+        if (more == NULL)
+            return -1;
+        memset(more + r->room, 0, (room - r->room) * sizeof(*more));
+        r->frames = more;
+        r->room = room;
     }
-}
-
-/* reference_step -- one update of one variable. */
-static int reference_step(struct reference *r, uint32_t step, uint32_t variable, float *accumulator)
-{
-    uint64_t n = r->elements[variable];
-    const float *now = r->values[step][variable];
-    float *next = r->values[step + 1][variable], *sum = calloc(n, sizeof(*sum)),
-          *gradient = calloc(n, sizeof(*gradient));
-    double total = 0;
-    bool first = true, plain = true;
-
-    if (sum == NULL || gradient == NULL) {
-        free(sum);
-        free(gradient);
-        return -1;
-    }
-    for (uint32_t w = 0; w < r->workers; w++) {
-        double weight = reference_weight(r, w, step);
-        plain = plain && (weight == 0 || weight == 1);
-        total += weight;
-    }
-    for (uint32_t w = 0; w < r->workers; w++) {
-        double weight = reference_weight(r, w, step);
-        if (weight == 0)
+    for (uint32_t v = 0; v < r->shape->variables; v++) {
+        if (r->shape->variable[v].kind == STEPGATE_AUX)
             continue;
-        memset(gradient, 0, n * sizeof(*gradient));
-        if (!reference_absent(r, w, step, variable))
-            reference_gradient(r, w, step, variable, now, gradient);
-        for (uint64_t i = 0; i < n; i++) {
-            float product = plain ? gradient[i] : (float)weight * gradient[i];
-            sum[i] = first ? product : sum[i] + product;
-        }
-        first = false;
+        r->frames[r->step].values[v] = malloc(reference_bytes(&r->shape->variable[v]));
+        if (r->frames[r->step].values[v] == NULL)
+            return -1;
     }
-    for (uint64_t i = 0; i < n; i++) {
-        next[i] = now[i];
-        if (first)
-            continue;
-        float mean = sum[i] / (float)total;
-        if (r->momentum) {
-            float kept = r->factor * accumulator[i];
-            accumulator[i] = kept + mean;
-            mean = accumulator[i];
-        }
-        float change = r->rate * mean;
-        next[i] = now[i] - change;
-    }
-    free(sum);
-    free(gradient);
     return 0;
 }
 
-/* reference_run -- every step of every variable. */
-int reference_run(struct reference *r)
+/* reference_has_array -- is this kept of the variable? */
+static bool reference_has_array(const struct shape *s, const struct shape_variable *v, int array)
 {
-    int status = 0;
+    if (!shape_moves(v))
+        return false;
+    return array == REFERENCE_VALUE || (array == REFERENCE_AVERAGE ? v->average : array <= rule_slots(s));
+}
 
-    for (uint32_t v = 0; v < r->variables && status == 0; v++) {
-        float *accumulator = calloc(r->elements[v], sizeof(float));
-        status = accumulator == NULL ? -1 : 0;
-        for (uint32_t s = 0; s <= r->steps; s++) {
-            r->values[s][v] = calloc(r->elements[v], sizeof(float));
-            if (r->values[s][v] == NULL)
-                status = -1;
-        }
-        for (uint64_t i = 0; status == 0 && i < r->elements[v]; i++)
-            r->values[0][v][i] = reference_initial(r, v, i);
-        for (uint32_t s = 0; status == 0 && s < r->steps; s++)
-            status = reference_step(r, s, v, accumulator);
-        free(accumulator);
+/* reference_variable -- memory and first numbers of one variable. */
+static int reference_variable(struct reference *r, uint32_t i)
+{
+    const struct shape_variable *v = &r->shape->variable[i];
+    uint8_t *first = r->frames[0].values[i];
+
+    for (uint32_t w = 0; v->kind == STEPGATE_AUX && w < r->shape->workers; w++) {
+        r->aux[w][i] = calloc(v->elements, plain_bytes(v->dtype));
+        if (r->aux[w][i] == NULL)
+            return -1;
     }
+    r->sums[i] = calloc(v->elements, sizeof(double));
+    r->row_weight[i] = calloc(v->kind == STEPGATE_SPARSE ? v->rows : 1, sizeof(double));
+    if (r->sums[i] == NULL || r->row_weight[i] == NULL)
+        return -1;
+    if (first != NULL)
+        shape_initial(r->shape, i, first);
+    for (int a = 0; a < REFERENCE_ARRAYS; a++) {
+        if (!reference_has_array(r->shape, v, a))
+            continue;
+        double *now = malloc(v->elements * sizeof(double)), *before = malloc(v->elements * sizeof(double));
+        r->now.arrays[i][a] = now;
+        r->before.arrays[i][a] = before;
+        if (now == NULL || before == NULL)
+            return -1;
+        for (uint64_t e = 0; e < v->elements; e++)
+            before[e] = now[e] = a == REFERENCE_VALUE || a == REFERENCE_AVERAGE
+                                     ? plain_get(v->dtype, first, e)
+                                     : rule_initial(r->shape, a - REFERENCE_FIRST);
+    }
+    return 0;
+}
+
+/* reference_start -- see the header. */
+int reference_start(struct reference *r, const struct shape *shape, const struct contribution_log *logs)
+{
+    int status;
+
+    memset(r, 0, sizeof(*r));
+    r->shape = shape;
+    r->logs = logs;
+    r->beta1_power = (float)shape->beta1;
+    r->beta2_power = (float)shape->beta2;
+    status = reference_frame(r);
+    for (uint32_t v = 0; v < shape->variables && status == 0; v++)
+        status = reference_variable(r, v);
     return status;
 }
 
-/* reference_clear -- frees the values. */
+/* reference_clear -- frees. */
 void reference_clear(struct reference *r)
 {
-    for (uint32_t s = 0; s <= REFERENCE_STEPS_MAX; s++)
-        for (uint32_t v = 0; v < REFERENCE_VARIABLES_MAX; v++) {
-            free(r->values[s][v]);
-            r->values[s][v] = NULL;
+    for (uint64_t k = 0; k < r->room; k++) {
+        for (uint32_t v = 0; v < SHAPE_VARIABLES_MAX; v++)
+            free(r->frames[k].values[v]);
+        free(r->frames[k].set);
+    }
+    for (uint32_t v = 0; v < SHAPE_VARIABLES_MAX; v++) {
+        free(r->sums[v]);
+        free(r->row_weight[v]);
+        for (int a = 0; a < REFERENCE_ARRAYS; a++) {
+            free(r->now.arrays[v][a]);
+            free(r->before.arrays[v][a]);
         }
+        for (uint32_t w = 0; w < SHAPE_WORKERS_MAX; w++)
+            free(r->aux[w][v]);
+    }
+    free(r->frames);
+    memset(r, 0, sizeof(*r));
+}
+
+/* reference_forget -- nothing is summed. */
+static void reference_forget(struct reference *r)
+{
+    for (uint32_t i = 0; i < r->shape->variables; i++) {
+        const struct shape_variable *v = &r->shape->variable[i];
+        memset(r->sums[i], 0, v->elements * sizeof(double));
+        memset(r->row_weight[i], 0, (v->kind == STEPGATE_SPARSE ? v->rows : 1) * sizeof(double));
+        r->begun[i] = false;
+        r->present[i] = 0;
+    }
+    r->divisor = 0;
+    r->summed = 0;
+}
+
+/* reference_add -- count numbers of a part from `from` on, times a factor, to the sum of a variable from `to` on; fresh: they are the sum. */
+static void reference_add(struct reference *r, uint32_t i, const struct contribution_part *part,
+                          uint64_t from, uint64_t to, uint64_t count, double factor, bool fresh)
+{
+    const struct shape_variable *v = &r->shape->variable[i];
+    bool wide = shape_wide(v);
+
+    for (uint64_t e = 0; e < count; e++) {
+        double g = part->absent ? 0 : plain_get(v->gradient_dtype, part->values, from + e);
+        double product = plain_round(wide, factor * g);
+        r->sums[i][to + e] = fresh ? product : plain_round(wide, r->sums[i][to + e] + product);
+    }
+}
+
+/* reference_sum -- one contribution to what is summed, which starts as the first one. */
+static void reference_sum(struct reference *r, const struct contribution *c)
+{
+    double factor = contribution_factor(r->shape, c), weight = (double)(float)c->weight;
+
+    for (uint32_t i = 0; i < r->shape->variables; i++) {
+        const struct shape_variable *v = &r->shape->variable[i];
+        const struct contribution_part *part = &c->parts[i];
+        if (v->kind == STEPGATE_TRAINED && !v->frozen && !(part->absent && r->shape->mode == SHAPE_TF)) {
+            reference_add(r, i, part, 0, 0, v->elements, factor, !r->begun[i]);
+            r->begun[i] = true;
+            r->present[i] += weight;
+        }
+        for (uint64_t n = 0; v->kind == STEPGATE_SPARSE && !v->frozen && n < part->rows; n++) {
+            double *there = &r->row_weight[i][part->indices[n]];
+            reference_add(r, i, part, n * v->width, part->indices[n] * v->width, v->width, factor,
+                          *there == 0);
+            *there += weight;
+        }
+        if (v->kind != STEPGATE_ASSIGNED || part->absent || (v->rank0 && c->rank != 0))
+            continue;
+        if (v->rank0) {
+            memset(r->sums[i], 0, v->elements * sizeof(double));
+            r->present[i] = 0;
+        }
+        reference_add(r, i, part, 0, 0, v->elements, v->rank0 ? 1 : weight, v->rank0 || !r->begun[i]);
+        r->begun[i] = true;
+        r->present[i] += v->rank0 ? 1 : weight;
+    }
+    r->divisor += c->weight;
+    r->summed++;
+}
+
+/* reference_keep_aux -- what the ps keep of a worker for itself. */
+static void reference_keep_aux(struct reference *r, const struct contribution *c)
+{
+    for (uint32_t i = 0; i < r->shape->variables; i++)
+        if (r->shape->variable[i].kind == STEPGATE_AUX && !c->parts[i].absent)
+            memcpy(r->aux[c->rank][i], c->parts[i].values, reference_bytes(&r->shape->variable[i]));
+}
+
+/* reference_accumulate -- see the header. */
+void reference_accumulate(struct reference *r, struct contribution *c)
+{
+    c->taken = true;
+    c->taken_step = r->step;
+    reference_sum(r, c);
+    reference_keep_aux(r, c);
+}
+
+/* reference_row_divisor -- of a row of a sparse variable. */
+static double reference_row_divisor(const struct reference *r, uint32_t i, uint64_t row)
+{
+    bool everybody = r->shape->variable[i].by_replicas && r->shape->mode != SHAPE_TF;
+
+    return everybody ? r->divisor : r->row_weight[i][row];
+}
+
+/* reference_divide -- sums become means. */
+static void reference_divide(struct reference *r)
+{
+    for (uint32_t i = 0; i < r->shape->variables; i++) {
+        const struct shape_variable *v = &r->shape->variable[i];
+        bool wide = shape_wide(v);
+        bool divides = shape_moves(v) || v->kind == STEPGATE_ASSIGNED;
+        for (uint64_t e = 0; divides && e < v->elements; e++) {
+            double by = v->kind == STEPGATE_SPARSE ? reference_row_divisor(r, i, e / v->width)
+                        : v->kind == STEPGATE_ASSIGNED || r->shape->mode == SHAPE_TF
+                            ? r->present[i] /* tf: what is absent counts in no mean */
+                            : r->divisor;
+            if (by != 0)
+                r->sums[i][e] = plain_round(wide, r->sums[i][e] / plain_round(wide, by));
+        }
+    }
+}
+
+/* reference_squares -- of the mean of one variable, block by block, of rows row by row. */
+static void reference_squares(const struct reference *r, uint32_t i, struct plain_sum *sum)
+{
+    const struct shape_variable *v = &r->shape->variable[i];
+    bool sparse = v->kind == STEPGATE_SPARSE;
+    uint64_t unit = sparse ? v->width : v->elements;
+
+    for (uint64_t first = 0; first < v->elements; first += unit)
+        for (uint64_t e = 0; e < unit && (!sparse || r->row_weight[i][first / unit] != 0); e += PLAIN_BLOCK)
+            plain_sum_add(
+                sum, plain_norm(r->sums[i] + first + e, unit - e < PLAIN_BLOCK ? unit - e : PLAIN_BLOCK));
+}
+
+/* reference_scale -- by the norm of the whole mean. */
+static double reference_scale(struct reference *r)
+{
+    struct plain_sum sum = {.count = 0};
+
+    for (uint32_t i = 0; i < r->shape->variables; i++)
+        if (shape_moves(&r->shape->variable[i]))
+            reference_squares(r, i, &sum);
+    double norm = sqrt(plain_sum_round(&sum)), clip = r->shape->clip_global_norm;
+    r->clipped += norm > clip;
+    if (!isfinite(norm))
+        return (double)NAN;
+    return (double)(float)(norm > clip ? clip / norm : 1);
+}
+
+/* reference_learn -- one step of a trained or sparse variable. */
+static void reference_learn(struct reference *r, uint32_t i, const struct rule_scalars *scalars)
+{
+    const struct shape_variable *v = &r->shape->variable[i];
+    void *next = r->frames[r->step + 1].values[i];
+
+    if (r->shape->mode == SHAPE_TF && v->kind == STEPGATE_TRAINED && !r->begun[i])
+        return; /* absent from all: it stays as it is */
+    for (uint64_t e = 0; e < v->elements; e++) {
+        double *at[REFERENCE_ARRAYS];
+        if (v->kind == STEPGATE_SPARSE && r->row_weight[i][e / v->width] == 0)
+            continue;
+        for (int a = 0; a < REFERENCE_ARRAYS; a++)
+            at[a] = r->now.arrays[i][a] != NULL ? &r->now.arrays[i][a][e] : NULL;
+        rule_element(r->shape, v, scalars, r->sums[i][e], at);
+        plain_put(v->dtype, next, e, *at[REFERENCE_VALUE]);
+    }
+}
+
+/* reference_apply -- one step of everything. */
+static void reference_apply(struct reference *r)
+{
+    struct rule_scalars scalars;
+
+    reference_divide(r);
+    rule_scalars_at(r, &scalars);
+    if (r->shape->clip_global_norm > 0)
+        scalars.scale = reference_scale(r);
+    for (uint32_t i = 0; i < r->shape->variables; i++) {
+        const struct shape_variable *v = &r->shape->variable[i];
+        if (shape_moves(v))
+            reference_learn(r, i, &scalars);
+        for (uint64_t e = 0; v->kind == STEPGATE_ASSIGNED && r->present[i] > 0 && e < v->elements; e++)
+            plain_put(v->dtype, r->frames[r->step + 1].values[i], e, r->sums[i][e]);
+    }
+    r->updates++;
+    r->beta1_power *= (float)r->shape->beta1;
+    r->beta2_power *= (float)r->shape->beta2;
+}
+
+/* reference_next -- room for the next step, which is this one for now. */
+static int reference_next(struct reference *r)
+{
+    r->step++;
+    int status = reference_frame(r);
+    r->step--;
+    if (status != 0)
+        return status;
+    for (uint32_t i = 0; i < r->shape->variables; i++) {
+        const struct shape_variable *v = &r->shape->variable[i];
+        if (v->kind != STEPGATE_AUX)
+            memcpy(r->frames[r->step + 1].values[i], r->frames[r->step].values[i], reference_bytes(v));
+        for (int a = 0; a < REFERENCE_ARRAYS; a++)
+            if (r->now.arrays[i][a] != NULL)
+                memcpy(r->before.arrays[i][a], r->now.arrays[i][a], v->elements * sizeof(double));
+    }
+    return 0;
+}
+
+/* reference_take -- see the header. */
+int reference_take(struct reference *r, const struct reference_member *set, uint32_t count)
+{
+    bool tf = r->shape->mode == SHAPE_TF;
+
+    if (reference_next(r) != 0)
+        return -1;
+    struct reference_frame *frame = &r->frames[r->step];
+    frame->count = count;
+    frame->decided = true;
+    if (!tf) {
+        reference_forget(r);
+        frame->set = calloc(count + 1u, sizeof(*frame->set));
+        if (frame->set == NULL)
+            return -1;
+    }
+    for (uint32_t i = 0; !tf && i < count; i++) {
+        struct contribution *c = contribution_at(&r->logs[set[i].rank], set[i].sequence);
+        frame->set[i] = set[i];
+        c->taken = true;
+        c->taken_step = r->step;
+        reference_sum(r, c);
+        reference_keep_aux(r, c);
+    }
+    if (count > 0)
+        reference_apply(r);
+    if (tf)
+        reference_forget(r);
+    r->step++;
+    return 0;
+}
+
+/* reference_has -- see the header. */
+bool reference_has(const struct reference *r, uint64_t step, uint32_t rank, uint64_t sequence)
+{
+    const struct reference_frame *frame = step < r->step ? &r->frames[step] : NULL;
+
+    for (uint32_t i = 0; frame != NULL && frame->set != NULL && i < frame->count; i++)
+        if (frame->set[i].rank == rank && frame->set[i].sequence == sequence)
+            return true;
+    return false;
 }

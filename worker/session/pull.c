@@ -145,6 +145,9 @@ size_t pull_judge(struct pull *pull)
 
     for (size_t u = 0; u < pull->count; u++) {
         struct pull_unit *unit = &pull->units[u];
+#ifdef STEPGATE_MUTANT_TORN_READ_TAKEN
+        unit->done = unit->done || unit->chosen;
+#endif
         if (unit->chosen && pull_holds(pull, unit, unit->step))
             unit->done = true;
         else

@@ -162,8 +162,10 @@ size_t rows_put(const struct rows *rows, uint64_t first, uint64_t end, const str
         const struct rows_entry *entry = &rows->entries[i];
         uint8_t *row = (uint8_t *)out + written * bytes;
         size_t same = 1;
+#ifndef STEPGATE_MUTANT_ROWS_NOT_MERGED
         while (i + same < rows->count && entry[same].index == entry->index)
             same++;
+#endif
         if (same == 1)
             memcpy(row, (const uint8_t *)values + entry->position * bytes, bytes);
         else if (format->dtype == NUMBER_F64)

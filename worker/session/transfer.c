@@ -339,6 +339,9 @@ static int transfer_seal(struct session_model *model, uint64_t now)
     for (size_t v = 0; model->slot_kind == SLOT_GRADIENT && model->weight > 0 && v < model->model->count;
          v++) {
         seal.norm += model->variables[v].norm;
+#ifdef STEPGATE_MUTANT_LAST_FINITE_COUNTS
+        seal.finite = model->variables[v].finite;
+#endif
         seal.finite = seal.finite && model->variables[v].finite;
     }
     if (model->model->update == MODEL_TF && model->slot_kind == SLOT_GRADIENT && model->weight > 0)

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fault -- what goes wrong on purpose, and what is repeated although it was said before. */
+#include "tests/simulation/inside.h"
+#include "transport/base/clock.h"
+#include "worker/session/inside.h"
+
+/* play_plan_fault -- which, when, to whom. */
+void play_plan_fault(struct play *play)
+{
+    struct random_source *random = &play->random;
+
+    play->fault = random_chance(random, 400) ? PLAY_NOTHING : 1 + (int)random_below(random, PLAY_LEAVE);
+    if (play->shape.small) /* the model knows deaths, and nothing else */
+        play->fault = random_chance(random, 500)   ? PLAY_NOTHING
+                      : random_chance(random, 600) ? PLAY_KILL_WORKER
+                                                   : PLAY_LEAVE;
+    play->fault_at =
+        random_below(random, 5) == 0 ? random_below(random, 20 * CLOCK_MS) : random_below(random, CLOCK_MS);
+    if (play->shape.small)
+        play->fault_at = random_below(random, 3 * CLOCK_MS);
+    bool dies = play->fault == PLAY_KILL_WORKER || play->fault == PLAY_FREEZE_WORKER;
+    if (dies && random_chance(random, 600)) {
+        play->fault_at = CLOCK_NEVER;
+        play->fault_after = random_below(random, (uint64_t)play->shape.steps * play->shape.replicas);
+    }
+    play->fault_worker = (uint32_t)random_below(random, play->shape.workers);
+    play->fault_ps = (uint32_t)random_below(random, play->shards);
+}
+
+/* play_fault_due -- see inside.h. */
+bool play_fault_due(const struct play *play, uint64_t now)
+{
+    uint64_t made = 0;
+
+    if (play->fault == PLAY_NOTHING || play->fault == PLAY_LEAVE || play->fault_done)
+        return false;
+    if (play->fault_at != CLOCK_NEVER)
+        return now >= play->fault_at;
+    for (uint32_t w = 0; w < play->shape.workers; w++)
+        made += play->logs[w].count;
+    return made >= play->fault_after && play_running(play);
+}
+
+/* play_running -- see inside.h. */
+bool play_running(const struct play *play)
+{
+    for (uint32_t s = 0; s < play->shards; s++)
+        if (play->ps[s].shard->models[0] == NULL || play->ps[s].shard->models[0]->phase != PHASE_RUNNING)
+            return false;
+    return true;
+}
+
+/* fault_worker_dies -- the others go on where the mode can do without, or the job ends and says who it was. */
+static void fault_worker_dies(struct play *play)
+{
+    const struct trainee *trainee = &play->worker[play->fault_worker].trainee;
+
+    if (trainee_over(trainee))
+        return;
+    bool running = play_running(play);
+    play->may_fail =
+        !running || !shape_spares(&play->shape) || play->shape.workers == 1; /* somebody must be left */
+    play->must_name = running && !shape_spares(&play->shape);
+    play->counts->spared += !play->may_fail;
+}
+
+/* fault_disconnect -- one connection breaks. */
+static void fault_disconnect(struct play *play)
+{
+    struct session_shard *shard = &play->worker[play->fault_worker].trainee.session->shards[play->fault_ps];
+    struct link *link = &shard->control.link;
+
+    if (shard->welcome && random_chance(&play->random, 600))
+        link = random_chance(&play->random, 500) ? &shard->push[0].link : &shard->pull[0].link;
+    if (link->endpoint == NULL)
+        return;
+    world_disconnect(link->endpoint);
+    play->counts->disconnects++;
+}
+
+/* play_break -- the planned fault. */
+void play_break(struct play *play, uint64_t now)
+{
+    struct play_worker *worker = &play->worker[play->fault_worker];
+    struct play_ps *ps = &play->ps[play->fault_ps];
+
+    play->fault_done = true;
+    switch (play->fault) {
+    case PLAY_KILL_WORKER:
+        fault_worker_dies(play);
+        world_kill(worker->node);
+        play->counts->killed_workers++;
+        break;
+    case PLAY_FREEZE_WORKER:
+        fault_worker_dies(play);
+        world_freeze(worker->node);
+        play->counts->frozen++;
+        break;
+    case PLAY_KILL_PS:
+        play->may_fail = true;
+        world_kill(ps->node);
+        play->counts->killed_ps++;
+        break;
+    case PLAY_FREEZE_SHORT:
+        world_freeze(worker->node);
+        play->thaw_at = now + (1 + random_below(&play->random, 300)) * CLOCK_MS;
+        play->counts->frozen++;
+        break;
+    case PLAY_PARTITION:
+        play->may_fail = true;
+        world_partition(worker->node, ps->node);
+        play->counts->partitions++;
+        break;
+    case PLAY_DISCONNECT:
+        play->may_fail = true;
+        fault_disconnect(play);
+        break;
+    default: break; /* PLAY_LEAVE is the trainee's own doing */
+    }
+}
+
+/* play_thaw -- the end of a short freeze. */
+void play_thaw(struct play *play, uint64_t now)
+{
+    if (play->thaw_at == 0 || now < play->thaw_at)
+        return;
+    world_thaw(play->worker[play->fault_worker].node);
+    play->thaw_at = 0;
+    play->counts->thawed++;
+}
+
+/* fault_sends -- is its newest contribution on its way? */
+static bool fault_sends(const struct trainee *trainee)
+{
+    const struct contribution *last = contribution_last(trainee->log);
+
+    return last != NULL && last->answer.times == 0 && trainee->state != TRAINEE_PULLING;
+}
+
+/* fault_notify -- one of the newest contribution that was sent as a whole, again; best while its slot is being written anew. */
+static void fault_notify(struct play *play, uint32_t w, uint32_t s)
+{
+    struct trainee *trainee = &play->worker[w].trainee;
+    struct session_model *model = trainee->model;
+    uint32_t lane = (uint32_t)random_below(&play->random, play->lanes);
+    struct link *push = &trainee->session->shards[s].push[lane].link;
+    uint32_t group = (uint32_t)random_below(&play->random, model->plan->shard[s].groups);
+    uint64_t sent = trainee->log->count - (trainee->open != NULL),
+             back = fault_sends(trainee) ? model->depth : 0;
+    const struct contribution *last = sent > back ? contribution_at(trainee->log, sent - back - 1) : NULL;
+
+    if (push->state != LINK_UP || last == NULL || last->weight == 0 || last->answer.times == 0 ||
+        model->plan->shard[s].spans[group][lane].fragments == 0)
+        return;
+    uint32_t value =
+        slot_notify(model->number, (uint32_t)(last->sequence % model->depth), group, last->sequence);
+    if (push->endpoint->transport->endpoint_notify(push->endpoint, value) == 0)
+        play->counts->late_notifies++;
+}
+
+/* play_repeat -- see inside.h. */
+void play_repeat(struct play *play, uint64_t now)
+{
+    uint32_t w = (uint32_t)random_below(&play->random, play->shape.workers),
+             s = (uint32_t)random_below(&play->random, play->shards);
+    const struct trainee *trainee = &play->worker[w].trainee;
+    struct shard *leader = play->ps[0].shard;
+
+    if (!play_alive(play->worker[w].node) || trainee_over(trainee) || trainee->model == NULL ||
+        trainee->log->count == 0)
+        return;
+    if (fault_sends(trainee) ? random_chance(&play->random, 800) : random_chance(&play->random, 300)) {
+        fault_notify(play, w, s);
+        return;
+    }
+    if (!play_alive(play->ps[0].node) || !play_running(play) || leader->ending)
+        return;
+    if (s != 0 && random_chance(&play->random, 500)) {
+        if (play->old_commit_there && link_send(&leader->peers[s].link, &play->old_commit, now) == 0)
+            play->counts->repeated_commits++;
+    } else if (play->worker[w].old_token.kind == MESSAGE_TOKEN) {
+        shard_send(leader, w, &play->worker[w].old_token, now);
+        play->counts->repeated_tokens++;
+    }
+}

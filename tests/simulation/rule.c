@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rule -- one step of one element, by the formulas as they are documented, each operation rounded to the computing type. */
+#include <math.h>
+
+#include "tests/simulation/plain.h"
+#include "tests/simulation/reference.h"
+
+#define RULE_PI 3.14159265358979323846
+
+/* rule_rate -- the schedule, in double. */
+static double rule_rate(const struct shape *s, double k)
+{
+    double n = (double)s->rate_steps, end = s->rate_end;
+
+    if (k < (double)s->warmup)
+        return s->rate * (k + 1) / (double)s->warmup;
+    switch (s->schedule) {
+    case MODEL_LINEAR: return k >= n ? end : end + (s->rate - end) * (1.0 - k / n);
+    case MODEL_EXPONENTIAL: return s->rate * pow(s->rate_factor, s->staircase ? floor(k / n) : k / n);
+    case MODEL_COSINE: return end + (s->rate - end) * 0.5 * (1.0 + cos(RULE_PI * ((k < n ? k : n) / n)));
+    default: return s->rate;
+    }
+}
+
+/* rule_scalars_at -- see the header. */
+void rule_scalars_at(const struct reference *r, struct rule_scalars *out)
+{
+    const struct shape *s = r->shape;
+    double k = (double)r->step, n = k + 1, t = (double)r->updates + 1, d = s->average_decay;
+    double rate = (double)(float)rule_rate(s, k);
+
+    *out = (struct rule_scalars){.rate = rate, .scale = 1, .alpha = rate, .root2 = 1};
+    out->momentum = (double)(float)s->momentum;
+    out->rho = (double)(float)s->rho;
+    out->one_minus_rho = (double)(float)(1 - s->rho);
+    out->beta2 = (double)(float)s->beta2;
+    out->one_minus_beta1 = (double)(float)(1 - s->beta1);
+    out->one_minus_beta2 = (double)(float)(1 - s->beta2);
+    out->epsilon = (double)(float)s->epsilon;
+    out->l2 = (double)(float)s->l2;
+    out->clip_value = (double)(float)s->clip_value;
+    if (s->average_by_step && (1 + n) / (10 + n) < d)
+        d = (1 + n) / (10 + n);
+    out->average_rate = s->average_decay > 0 ? (double)(float)(1 - d) : 0;
+    if (s->optimizer == MODEL_ADAMW)
+        out->decay = (double)(float)(rate * s->weight_decay);
+    if (s->optimizer != MODEL_ADAM && s->optimizer != MODEL_ADAMW)
+        return;
+    if (s->torch) {
+        out->alpha = (double)(float)(rate / (1 - pow(s->beta1, t)));
+        out->root2 = (double)(float)sqrt(1 - pow(s->beta2, t));
+    } else {
+        out->alpha = (double)(float)(rate * sqrt(1 - (double)r->beta2_power) / (1 - (double)r->beta1_power));
+    }
+}
+
+/* rule_slots -- see the header. */
+int rule_slots(const struct shape *s)
+{
+    switch (s->optimizer) {
+    case MODEL_SGD:
+    case MODEL_NONE: return 0;
+    case MODEL_MOMENTUM:
+    case MODEL_NESTEROV:
+    case MODEL_ADAGRAD: return 1;
+    default: return 2;
+    }
+}
+
+/* rule_initial -- see the header. */
+double rule_initial(const struct shape *s, int slot)
+{
+    if (slot == 0 && s->optimizer == MODEL_ADAGRAD)
+        return (double)(float)s->accumulator;
+    return slot == 0 && s->optimizer == MODEL_RMSPROP && !s->torch ? 1 : 0;
+}
+
+#define R(x) plain_round(wide, (x))
+
+/* rule_adam -- both formulas. */
+static double rule_adam(const struct shape *s, const struct rule_scalars *h, bool wide, double alpha,
+                        double g, double *m, double *v)
+{
+    double square = R(g * g);
+
+    if (s->torch) {
+        *m = R(*m + R(h->one_minus_beta1 * R(g - *m)));
+        *v = R(R(h->beta2 * *v) + R(h->one_minus_beta2 * square));
+        return R(alpha * R(*m / R(R(R(sqrt(*v)) / h->root2) + h->epsilon)));
+    }
+    *m = R(*m + R(R(g - *m) * h->one_minus_beta1));
+    *v = R(*v + R(R(square - *v) * h->one_minus_beta2));
+    return R(R(*m * alpha) / R(R(sqrt(*v)) + h->epsilon));
+}
+
+/* rule_rmsprop -- both formulas. */
+static double rule_rmsprop(const struct shape *s, const struct rule_scalars *h, bool wide, double rate,
+                           double g, double *ms, double *mom)
+{
+    double square = R(g * g);
+
+    if (!s->torch) {
+        *ms = R(*ms + R(R(square - *ms) * h->one_minus_rho));
+        *mom = R(R(h->momentum * *mom) + R(R(rate * g) / R(sqrt(R(*ms + h->epsilon)))));
+        return *mom;
+    }
+    *ms = R(R(h->rho * *ms) + R(h->one_minus_rho * square));
+    double d = R(g / R(R(sqrt(*ms)) + h->epsilon));
+    if (h->momentum == 0)
+        return R(rate * d);
+    *mom = R(R(h->momentum * *mom) + d);
+    return R(rate * *mom);
+}
+
+/* rule_change -- what is subtracted from the variable. */
+static double rule_change(const struct shape *s, const struct rule_scalars *h, bool wide, double rate,
+                          double alpha, double g, double *first, double *second)
+{
+    switch (s->optimizer) {
+    case MODEL_MOMENTUM: *first = R(R(h->momentum * *first) + g); return R(rate * *first);
+    case MODEL_NESTEROV:
+        *first = R(R(h->momentum * *first) + g);
+        if (s->torch)
+            return R(rate * R(g + R(h->momentum * *first)));
+        return R(R(rate * g) + R(R(h->momentum * *first) * rate));
+    case MODEL_ADAGRAD:
+        *first = R(*first + R(g * g));
+        if (s->torch)
+            return R(rate * R(g / R(R(sqrt(*first)) + h->epsilon)));
+        return R(R(rate * g) / R(sqrt(*first)));
+    case MODEL_RMSPROP: return rule_rmsprop(s, h, wide, rate, g, first, second);
+    case MODEL_ADAM:
+    case MODEL_ADAMW: return rule_adam(s, h, wide, alpha, g, first, second);
+    default: return R(rate * g);
+    }
+}
+
+/* rule_element -- see the header. */
+void rule_element(const struct shape *s, const struct shape_variable *v, const struct rule_scalars *h,
+                  double g, double *const at[REFERENCE_ARRAYS])
+{
+    bool wide = shape_wide(v);
+    double scale = (double)v->rate_scale, *var = at[REFERENCE_VALUE], *average = at[REFERENCE_AVERAGE];
+    double rate = scale == 1 ? h->rate : (double)(float)(h->rate * scale);
+    double alpha = scale == 1 ? h->alpha : (double)(float)(h->alpha * scale);
+    double decay = scale == 1 ? h->decay : (double)(float)(h->decay * scale);
+
+    if (h->scale != 1)
+        g = R(h->scale * g);
+    if (h->clip_value != 0 && g > h->clip_value)
+        g = h->clip_value;
+    if (h->clip_value != 0 && g < -h->clip_value)
+        g = -h->clip_value;
+    if (h->l2 != 0 && v->decays && s->optimizer != MODEL_NONE)
+        g = R(g + R(h->l2 * *var));
+    if (s->optimizer == MODEL_NONE) {
+        *var = g;
+    } else {
+        if (s->optimizer == MODEL_ADAMW && v->decays)
+            *var = R(*var - R(decay * *var));
+        *var = R(*var - rule_change(s, h, wide, rate, alpha, g, at[REFERENCE_FIRST], at[REFERENCE_SECOND]));
+    }
+    if (average != NULL)
+        *average = R(*average - R(h->average_rate * R(*average - *var)));
+}
