@@ -252,6 +252,23 @@ static bool crew_blame(const struct crew *crew, const struct child *child)
            child_exit_status(child) != EXIT_STATUS_REQUEUE;
 }
 
+/* crew_spares -- does the job go on without this worker? It does while another one runs, or has done well. */
+static bool crew_spares(struct crew *crew, const struct child *child)
+{
+    char line[256], words[160];
+
+    for (size_t i = crew->plan->servers; crew->plan->spare && i < crew->count; i++) {
+        const struct child *other = &crew->members[i].child;
+        if (other == child || !(child_is_running(other) || !child_failed(other)))
+            continue;
+        child_describe(child, words, sizeof(words));
+        snprintf(line, sizeof(line), "%s; the others are left to go on", words);
+        crew_say(crew, line);
+        return true;
+    }
+    return false;
+}
+
 /* crew_on_end -- a member has ended. */
 static void crew_on_end(struct crew *crew, size_t index, uint64_t now)
 {
@@ -262,7 +279,9 @@ static void crew_on_end(struct crew *crew, size_t index, uint64_t now)
     unasked = unasked && crew->stop != SIGPIPE; /* which nobody sent to the launcher */
     bool early = server && crew->phase != CREW_WORKING;
 
-    if (unasked && (child_failed(child) || early) && crew_blame(crew, child))
+    bool spared = unasked && !server && child_failed(child) && crew->failed < 0 && crew_spares(crew, child);
+
+    if (unasked && !spared && (child_failed(child) || early) && crew_blame(crew, child))
         crew->failed = (int)index;
     if (crew->failed >= 0)
         crew_end_soon(crew, now, early ? 0 : crew->close_ms + CREW_GRACE_MS);

@@ -7,6 +7,7 @@
  *   who                        what                                  when
  *   a child fails              the others may end by themselves,     close_timeout + 2 s
  *                              so that what they have to say is seen
+ *   a worker fails, spare      nothing: the job decides whether it goes on
  *   all workers have ended     the ps may end by themselves          2 s
  *   a signal for the launcher  goes to the workers; the ps follow    close_timeout + 2 s
  *                              when the workers have ended
@@ -29,6 +30,7 @@ struct crew_plan {
     const struct knobs *knobs; /* those that are given go to every child */
     struct hosts_entry listen; /* port 0: free ones; else ps i listens on port + i */
     int secret;                /* descriptor to inherit; -1: none */
+    bool spare; /* a worker that fails ends nobody else, as long as another runs or has done well */
 };
 
 /* crew_run -- returns the exit status: of the child that failed first (one that only lost a peer counts after others), else 0. */

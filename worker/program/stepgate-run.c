@@ -27,17 +27,22 @@ static const char *const run_own[] = {"ps_hosts",   "worker_hosts", "job_name",
 /* run_help -- from the knob table. */
 static void run_help(void)
 {
-    printf("usage: stepgate-run [--ps S] [--workers N] [--transport shm|verbs] [--listen ADDRESS] [FLAGS] -- "
-           "PROGRAM ARGS...\n\n"
-           "Starts S ps (default 1) and PROGRAM as N workers (default 1) on this machine, gives them all "
-           "they have to know in\n"
-           "the environment, and labels what they write by role and rank. Signals go on to the workers; when "
-           "one process\n"
-           "fails, all are ended. Exit status: 0, that of the process that failed first (128 + signal if it "
-           "was killed),\n"
-           "2 usage, 75 worth another try. The ps listen on 127.0.0.1, with --transport verbs at the address "
-           "of an RDMA device.\n\n"
-           "  --ps S                             number of ps (1)\n");
+    printf(
+        "usage: stepgate-run [--ps S] [--workers N] [--spare-workers] [--transport shm|verbs] [--listen "
+        "ADDRESS] [FLAGS] -- "
+        "PROGRAM ARGS...\n\n"
+        "Starts S ps (default 1) and PROGRAM as N workers (default 1) on this machine, gives them all "
+        "they have to know in\n"
+        "the environment, and labels what they write by role and rank. Signals go on to the workers; when "
+        "one process\n"
+        "fails, all are ended. Exit status: 0, that of the process that failed first (128 + signal if it "
+        "was killed),\n"
+        "2 usage, 75 worth another try. The ps listen on 127.0.0.1, with --transport verbs at the address "
+        "of an RDMA device.\n\n"
+        "  --ps S                             number of ps (1)\n"
+        "  --spare-workers                    a worker that fails does not end the others: for models whose "
+        "update is tf, async\n"
+        "                                     or bounded. Exit status 0 if any worker does well\n");
     help_write_knobs(stdout, run_own);
 }
 
@@ -61,13 +66,17 @@ static int run_fail(int status, int code)
     return run_error(status, line);
 }
 
-/* run_servers -- reads what is left of the launcher's own arguments: --ps S. */
-static int run_servers(int argc, char **argv, unsigned *servers)
+/* run_servers -- reads what is left of the launcher's own arguments: --ps S, --spare-workers. */
+static int run_servers(int argc, char **argv, unsigned *servers, bool *spare)
 {
     char line[512];
 
     for (int i = 1; i < argc; i++) {
         const char *value;
+        if (strcmp(argv[i], "--spare-workers") == 0) {
+            *spare = true;
+            continue;
+        }
         if (strncmp(argv[i], "--ps=", 5) == 0) {
             value = argv[i] + 5;
         } else if (strcmp(argv[i], "--ps") == 0) {
@@ -176,11 +185,15 @@ static int run_listen(const struct knobs *knobs, unsigned servers, struct hosts_
 }
 
 /* run_start -- everything is read: find the rest, and go. */
-static int run_start(const struct knobs *knobs, unsigned servers, char **program)
+static int run_start(const struct knobs *knobs, unsigned servers, bool spare, char **program)
 {
     char server[PATH_MAX], line[512];
-    struct crew_plan plan = {
-        .server = server, .program = program, .servers = servers, .knobs = knobs, .secret = -1};
+    struct crew_plan plan = {.server = server,
+                             .program = program,
+                             .servers = servers,
+                             .knobs = knobs,
+                             .secret = -1,
+                             .spare = spare};
     int workers = knob_int(knobs, "workers");
 
     plan.workers = workers > 0 ? (unsigned)workers : 1;
@@ -210,6 +223,7 @@ static int run_read(struct stepgate_options *flags, struct stepgate_options *opt
                     char **program)
 {
     unsigned servers = 1;
+    bool spare = false;
     int original_argc = argc;
     char **copy = calloc((size_t)argc + 1, sizeof(*copy));
     int status = EXIT_STATUS_OK;
@@ -227,9 +241,9 @@ static int run_read(struct stepgate_options *flags, struct stepgate_options *opt
         return run_fail(code == -STEPGATE_ENOMEM ? EXIT_STATUS_PERMANENT : EXIT_STATUS_USAGE, code);
     status = run_check(stepgate_options_knobs(flags));
     if (status == EXIT_STATUS_OK)
-        status = run_servers(argc, argv, &servers);
+        status = run_servers(argc, argv, &servers, &spare);
     if (status == EXIT_STATUS_OK)
-        status = run_start(stepgate_options_knobs(options), servers, program);
+        status = run_start(stepgate_options_knobs(options), servers, spare, program);
     return status;
 }
 
