@@ -50,7 +50,10 @@ void stepgate_job_interrupt(struct stepgate_job *job);
 /* stepgate_job_barrier -- returns when every worker of the job is in it. A worker that waits there holds nobody back in update bounded, and afterwards nobody
  * counts as ahead. */
 int stepgate_job_barrier(struct stepgate_job *job, int ms);
-/* stepgate_job_leave -- says good-bye to every ps: this worker is done. Nothing but _delete is left afterwards. */
+/*
+ * stepgate_job_leave -- says good-bye to every ps: this worker is done. Nothing but _delete is left afterwards. In update strict with R >= T every worker must run the same
+ * number of steps: when others contribute to one that a worker left out, the job ends with -STEPGATE_ELOST; with R < T, tf, async and bounded they go on.
+ */
 int stepgate_job_leave(struct stepgate_job *job, int ms);
 /* stepgate_job_error -- the first error of class JOB, copied (error->size set by the caller); returns its negative code, 0 if none. */
 int stepgate_job_error(const struct stepgate_job *job, struct stepgate_error *error);
