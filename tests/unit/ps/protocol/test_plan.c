@@ -603,13 +603,14 @@ static uint64_t plan_lines(uint64_t bytes)
 /* plan_pushed -- bytes that one push of a piece takes, as plan.h draws them. */
 static uint64_t plan_pushed(const struct model_variable *v, const struct plan_piece *p)
 {
-    uint64_t element = model_dtype_bytes(v->gradient_dtype), rows = p->elements / v->row_elements;
+    uint64_t element = model_dtype_bytes(v->gradient_dtype), rows = 0;
 
     if (v->frozen)
         return 0;
     switch (v->kind) {
     case STEPGATE_TRAINED: return p->elements * element;
     case STEPGATE_SPARSE:
+        rows = p->elements / v->row_elements;
         rows = v->rows_max < rows ? v->rows_max : rows;
         return PLAN_LINE + plan_lines(8 * rows) + rows * v->row_elements * element;
     default: return PLAN_LINE + p->elements * element;

@@ -239,6 +239,8 @@ static void contributions_are_counted_by_what_became_of_them(void **state)
     }
     for (int r = 0; r < 2; r++)
         must(stepgate_step_begin(c.worker[r].model, CROWD_MS, NULL));
+    must(stepgate_step_pull(c.worker[1].model, STEPGATE_ALL, CROWD_MS,
+                            NULL)); /* the buffer is free from here on */
     must(stepgate_buffer_gradient(c.worker[1].model, 1, &gradient));
     ((float *)gradient)[3] = NAN;
     for (int r = 0; r < 2; r++) {
