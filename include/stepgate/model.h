@@ -39,7 +39,7 @@ enum stepgate_kind { STEPGATE_TRAINED = 1, STEPGATE_SPARSE = 2, STEPGATE_ASSIGNE
 
 /* stepgate_model_new -- an empty model. Errors: EINVAL (name empty or too long), EALREADY (a model of that name exists in the job). */
 int stepgate_model_new(struct stepgate_job *job, const char *name, struct stepgate_model **model);
-/* stepgate_model_delete -- frees this process's side; deleting a job deletes its models. */
+/* stepgate_model_delete -- gives the handle back. The name stays taken, and memory and mappings stay, until the job is deleted, which deletes its models, too. */
 void stepgate_model_delete(struct stepgate_model **model);
 
 /*
@@ -101,7 +101,8 @@ int stepgate_model_variable_set(struct stepgate_model *model, int id, const char
  *        rmsprop   s += (g * g - s) * (1 - rho); m = momentum * m + lr * g / sqrt(s + epsilon); v -= m; s starts at 1, m at 0
  *                  torch: s = rho * s + (1 - rho) * g * g; m = momentum * m + g / (sqrt(s) + epsilon); v -= lr * m; both start at 0
  *        adam      m += (g - m) * (1 - beta1); s += (g * g - s) * (1 - beta2); v -= m * lr_t / (sqrt(s) + epsilon) with
- *                  lr_t = lr * sqrt(1 - beta2^t) / (1 - beta1^t), t = step + 1
+ *                  lr_t = lr * sqrt(1 - beta2^t) / (1 - beta1^t), t = updates so far + 1 (a skipped step is none)
+ *                  The numbers of an optimizer (rates, betas, powers) are f32 for every variable, f64 ones too, as in TensorFlow's kernels
  *                  torch: the same m, s = beta2 * s + (1 - beta2) * g * g;
  *                  v -= lr / (1 - beta1^t) * (m / (sqrt(s) / sqrt(1 - beta2^t) + epsilon))
  *        adamw     v -= lr * weight_decay * v, then adam

@@ -82,7 +82,7 @@ int stepgate_step_pull(struct stepgate_model *model, int id, int ms, uint64_t *s
 
 /*
  * stepgate_step_pull_rows -- copies the rows indices[0..n) of a sparse, trained or assigned variable of rank >= 1, in this order, to `out`: n rows in
- * the variable's dtype, row-major. Any order, also repeated ones. It waits, and is of one step, like a pull. While it says EAGAIN, until it is
+ * the variable's dtype, row-major. Any order, also repeated ones. It waits, and is of one step (async, bounded: each part of a row is), like a pull; stepgate_step_pulled does not speak of it. While it says EAGAIN, until it is
  * done or the next begin, indices and out stay what they are.
  * Errors: as stepgate_step_pull; EINVAL (an index that is not below the number of rows, an aux variable).
  */
@@ -117,7 +117,10 @@ int stepgate_step_absent(struct stepgate_model *model, int id);
  * uneven); 0: empty. Errors: ESTATE (a variable is missing: it is named), EINVAL (the weight; tf: every gradient is absent), ELOST.
  */
 int stepgate_step_finish(struct stepgate_model *model, double weight);
-/* stepgate_step_abandon -- this contribution counts for nothing; the step goes on with the others. */
+/*
+ * stepgate_step_abandon -- this contribution counts for nothing; the step goes on with the others. In tf mode it costs a token like any other: where all
+ * workers abandon more than there are spare tokens, none can come any more, and the job ends with -STEPGATE_ELOST.
+ */
 int stepgate_step_abandon(struct stepgate_model *model);
 
 #ifdef __cplusplus

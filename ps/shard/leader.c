@@ -249,12 +249,16 @@ static void leader_fail(struct shard *shard, const struct shard_model *model, co
                   model->model->name);
         break;
     case MODE_FAIL_GONE:
-        error_set(STEPGATE_ELOST, 0, "let every worker run the same number of steps",
+        error_set(STEPGATE_ELOST, 0,
+                  "end the loop by the step that begin gives, not by counting contributions",
                   "worker %u left the job before step %llu, to which others contribute", d->rank, step);
         break;
     default:
         if (d->rank == UINT32_MAX)
-            error_set(STEPGATE_ELOST, 0, "give more initial_tokens, or a smaller replicas_to_aggregate",
+            error_set(STEPGATE_ELOST, 0,
+                      "give more initial_tokens or a smaller replicas_to_aggregate; contributions that were "
+                      "abandoned or dropped as not "
+                      "finite have used up tokens",
                       "every worker waits for a token of step %llu of model %s, and none can come", step,
                       model->model->name);
         else
