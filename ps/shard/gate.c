@@ -99,6 +99,18 @@ static bool shard_whole(const struct shard_model *model, uint32_t rank, uint64_t
     return seal != NULL && (seal->weight == 0 || shard_arrived(model, rank, sequence));
 }
 
+/* shard_gate_has_all -- see inside.h. Before a slot was written again, what had been in it was here. */
+bool shard_gate_has_all(const struct shard_model *model, uint32_t rank)
+{
+    if (model->phase != PHASE_RUNNING)
+        return true;
+    uint64_t end = model->shares[rank].sealed_next, first = end > model->depth ? end - model->depth : 0;
+    for (uint64_t sequence = first; sequence < end; sequence++)
+        if (!shard_whole(model, rank, sequence))
+            return false;
+    return true;
+}
+
 /* shard_initial_complete -- worker 0's initial values are here, and every worker knows where its slots are. */
 static bool shard_initial_complete(const struct shard_model *model)
 {

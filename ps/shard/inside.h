@@ -18,6 +18,7 @@ struct shard_member {
     unsigned fabric;
     struct stepgate_domain *domain; /* its own: its slots, its control and push connections */
     bool up, left, lost;
+    bool leaving; /* it said good-bye, and waits for the answer */
     uint64_t barrier;
     uint64_t up_since;
 };
@@ -247,6 +248,8 @@ void shard_place_retry(struct shard_model *model, uint64_t now);
 /* gate: seals, arrivals, complete */
 void shard_seal(struct shard *shard, uint32_t rank, const struct message *message, uint64_t now);
 void shard_gate(struct shard_model *model, uint64_t now);
+/* shard_gate_has_all -- is everything here that a worker has sealed? */
+bool shard_gate_has_all(const struct shard_model *model, uint32_t rank);
 /* shard_seal_of -- what a worker said of that contribution; NULL if it is not among the newest. */
 const struct shard_seal *shard_seal_of(const struct shard_model *model, uint32_t rank, uint64_t sequence);
 

@@ -210,11 +210,36 @@ void shard_request(struct shard *shard, unsigned fabric, const struct stepgate_e
     shard_refuse(shard, event->request, reason);
 }
 
+/*
+ * member_leave -- a worker that said good-bye is let go once all that it sealed is here: its connections end then, and what was still under way on
+ * them would be lost.
+ */
+static void member_leave(struct shard *shard, uint32_t rank, uint64_t now)
+{
+    struct shard_member *member = &shard->members[rank];
+    const struct message left = {.kind = MESSAGE_LEFT};
+
+    for (uint32_t m = 0; m < shard->model_end; m++)
+        if (shard->models[m] != NULL && !shard_gate_has_all(shard->models[m], rank))
+            return;
+    member->leaving = false;
+    member->left = true;
+    shard_post(shard, &member->control, &left, now);
+    link_progress(&member->control, now);
+    shard_snapshots_drop(shard, member->control.theirs.incarnation);
+    for (uint32_t m = 0; m < shard->model_end; m++)
+        if (shard->models[m] != NULL)
+            shard->models[m]->look = true;
+    if (shard->config.number == 0) {
+        leader_gone(shard, rank, now);
+        leader_barrier(shard, now);
+    }
+}
+
 /* shard_member_message -- what a worker says on its control connection. */
 void shard_member_message(struct shard *shard, uint32_t rank, const struct message *m, uint64_t now)
 {
     struct shard_member *member = &shard->members[rank];
-    const struct message left = {.kind = MESSAGE_LEFT};
     struct message answer;
 
     if (shard->failed || member->left)
@@ -232,17 +257,8 @@ void shard_member_message(struct shard *shard, uint32_t rank, const struct messa
         leader_barrier(shard, now);
         return;
     case MESSAGE_LEAVE:
-        shard_post(shard, &member->control, &left, now);
-        link_progress(&member->control, now);
-        member->left = true;
-        shard_snapshots_drop(shard, member->control.theirs.incarnation);
-        for (uint32_t i = 0; i < SLOT_MODELS_MAX; i++)
-            if (shard->models[i] != NULL)
-                shard->models[i]->look = true;
-        if (shard->config.number == 0) {
-            leader_gone(shard, rank, now);
-            leader_barrier(shard, now);
-        }
+        member->leaving = true;
+        member_leave(shard, rank, now);
         return;
     case MESSAGE_TUNE:
         if (shard->config.number != 0 || rank != 0)
@@ -427,6 +443,11 @@ void shard_watch_leaving(struct shard *shard, uint64_t now)
 {
     const struct message done = {.kind = MESSAGE_SHARD_DONE};
 
+    if (shard->ending)
+        return;
+    for (uint32_t w = 0; w < shard->config.workers; w++)
+        if (shard->members[w].leaving && !shard->members[w].lost)
+            member_leave(shard, w, now);
     if (shard->ending)
         return;
     for (uint32_t w = 0; w < shard->config.workers; w++)

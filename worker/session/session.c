@@ -523,6 +523,15 @@ static void session_end(struct session *session)
     error_restore(&last);
 }
 
+/* session_sending -- is a contribution that was finished still on its way? What a ps hears behind the good-bye it does not look at. */
+static bool session_sending(const struct session *session)
+{
+    for (size_t m = 0; m < session->model_count; m++)
+        if (session->models[m]->finishing && !session->models[m]->sealed)
+            return true;
+    return false;
+}
+
 /* session_leave_try -- the leader comes last, so that it never sees a shard end before the workers have left. */
 int session_leave_try(struct session *session, uint64_t now)
 {
@@ -531,6 +540,8 @@ int session_leave_try(struct session *session, uint64_t now)
     session_progress(session, now);
     if (session->failed)
         return session_error(session);
+    if (session_sending(session))
+        return -STEPGATE_EAGAIN;
     session->leaving = true;
     for (uint32_t s = 1; s < session->shard_count; s++)
         others = session_leave_one(&session->shards[s], now) && others;
