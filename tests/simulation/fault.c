@@ -67,9 +67,12 @@ static void fault_worker_dies(struct play *play)
 /* fault_disconnect -- one connection breaks. */
 static void fault_disconnect(struct play *play)
 {
-    struct session_shard *shard = &play->worker[play->fault_worker].trainee.session->shards[play->fault_ps];
-    struct link *link = &shard->control.link;
+    struct session *session = play->worker[play->fault_worker].trainee.session;
 
+    if (session == NULL)
+        return;
+    struct session_shard *shard = &session->shards[play->fault_ps];
+    struct link *link = &shard->control.link;
     if (shard->welcome && random_chance(&play->random, 600))
         link = random_chance(&play->random, 500) ? &shard->push[0].link : &shard->pull[0].link;
     if (link->endpoint == NULL)

@@ -212,7 +212,7 @@ static void judge_leader(struct play *play)
 /* play_judge -- see inside.h. */
 void play_judge(struct play *play)
 {
-    bool complete = !play->may_fail;
+    bool complete = !play->may_fail, stayed = false;
 
     judge_workers(play);
     judge_answers(play);
@@ -222,7 +222,10 @@ void play_judge(struct play *play)
     for (uint32_t w = 0; w < play->shape.workers; w++)
         complete =
             complete && (play->worker[w].trainee.state == TRAINEE_DONE || !play_alive(play->worker[w].node));
-    if (complete || (play->referee.failure != 0 && !play->may_fail))
+    for (uint32_t w = 0; w < play->shape.workers; w++) /* when nobody waits for it, nothing need be decided */
+        stayed =
+            stayed || (play->worker[w].trainee.state == TRAINEE_DONE && !play->worker[w].trainee.left_early);
+    if ((complete && stayed) || (play->referee.failure != 0 && !play->may_fail))
         referee_over(&play->referee);
     if (play->referee.wrong[0] != 0)
         play_wrong(play, "%s", play->referee.wrong);

@@ -99,7 +99,7 @@ static uint64_t campaign_always(const struct play_counts *c, bool judge)
     const struct campaign_floor floors[] = {
         {"jobs finished", c->finished, 3},
         {"workers killed", c->killed_workers, 25},
-        {"workers left early", c->left, 25},
+        {"workers left early", c->left, 30},
         {"contributions applied", c->applied, 1},
         {"contributions abandoned", c->empty, 10},
         {"steps", c->steps, 1},

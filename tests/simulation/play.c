@@ -126,6 +126,7 @@ static void play_trainee(struct play *play, uint32_t w)
     trainee->barrier = shape_lockstep(shape) || random_chance(random, 500);
     if (play->fault == PLAY_LEAVE && w == play->fault_worker)
         trainee->quits = 1 + random_below(random, (uint64_t)shape->steps * shape_quota(shape, w));
+    trainee->deletes = random_chance(random, 500);
     trainee->quits_at_once = random_chance(random, 400);
     play->counts->callers += trainee->callers;
 }
@@ -188,6 +189,8 @@ static int play_round(struct play *play, bool all)
             struct play_worker *worker = &play->worker[a - play->shards * (1 + play->lanes)];
             if (play_alive(worker->node) && !trainee_over(&worker->trainee))
                 busy |= trainee_move(&worker->trainee, now);
+            if (worker->trainee.state == TRAINEE_DONE && worker->trainee.deletes)
+                session_delete(&worker->trainee.session);
             continue;
         }
         struct play_ps *ps = &play->ps[a / (1 + play->lanes)];

@@ -45,6 +45,7 @@ struct trainee {
     uint64_t quits;     /* leaves after so many contributions; 0: when it is done */
     bool quits_at_once; /* then without waiting for the answer */
     bool left_early;
+    bool deletes; /* its session, as soon as it has left */
     void *own_gradient[SHAPE_VARIABLES_MAX], *own_parameter[SHAPE_VARIABLES_MAX];
     uint8_t *private[SHAPE_VARIABLES_MAX]; /* aux: what it pushed last */
     uint64_t step;                         /* begun */
