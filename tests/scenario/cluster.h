@@ -148,7 +148,7 @@ void cluster_drop(struct cluster **cluster);
 int cluster_settle(struct cluster *cluster);
 /* cluster_let -- this much time passes. */
 int cluster_let(struct cluster *cluster, int ms);
-/* cluster_patience -- is it worth looking again? Only over a network. *until is 0 at first. */
+/* cluster_patience -- is it worth looking again? Where time is real. *until is 0 at first. */
 bool cluster_patience(struct cluster *cluster, uint64_t *until);
 /* cluster_await_end -- until the job has failed for a worker: what a connection's end means may take a moment. */
 void cluster_await_end(struct cluster *cluster, uint32_t worker);

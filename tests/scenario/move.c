@@ -13,7 +13,7 @@
 #define MOVE_NEAR_MS 20 /* a timer that is due sooner belongs to what is going on */
 #define MOVE_ROUNDS 10  /* in a world nothing happens for so many: nothing will */
 #define MOVE_QUIET_MS                                                                                        \
-    2 /* nothing happens for so long: nothing will; over mapped memory everything shows at once */
+    2 /* nothing happens for so long: nothing will; but the end of a process may show later */
 #define MOVE_PATIENCE_MS 10000
 #define MOVE_QUIET_SOFT_MS 30 /* over a network, in an emulated machine; checks are patient there */
 
@@ -245,7 +245,7 @@ int cluster_let(struct cluster *c, int ms)
 /* cluster_patience -- see cluster.h. */
 bool cluster_patience(struct cluster *c, uint64_t *until)
 {
-    if (!c->ground->soft)
+    if (c->ground->simulated)
         return false;
     if (*until == 0)
         *until = clock_after(cluster_now(c), MOVE_PATIENCE_MS);
