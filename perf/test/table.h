@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* table -- all tests by name. */
+#ifndef PERF_TEST_TABLE_H
+#define PERF_TEST_TABLE_H
+
+#include "perf/test.h"
+
+extern const struct perf_test test_aggregate, test_apply;
+
+/* test_at -- test number i in the order of --help; NULL: no more. */
+const struct perf_test *test_at(size_t i);
+
+#endif
