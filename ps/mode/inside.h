@@ -26,6 +26,9 @@ struct mode_rank {
     bool resting;  /* bounded: in a barrier: it holds nobody back */
     uint64_t base; /* bounded: what `next` was when everybody last met in a barrier */
     struct mode_counts counts;
+    /* tf, async, bounded: for nothing, ever, and while wasted_step was awaited */
+    struct mode_counts wasted_ever, wasted;
+    uint64_t wasted_step;
     struct mode_answer answer; /* tf, async, bounded */
 };
 
@@ -58,9 +61,10 @@ struct async;
 struct mode {
     struct mode_settings settings;
     const struct mode_kind *kind;
-    uint64_t step; /* gs */
-    bool applying; /* step - 1 is committed and not applied yet */
-    bool failed;   /* nothing comes after a failure */
+    uint64_t step;                /* gs */
+    bool applying;                /* step - 1 is committed and not applied yet */
+    bool failed;                  /* nothing comes after a failure */
+    uint64_t wasted, wasted_step; /* so many counted for nothing while that step was awaited */
     struct mode_rank *ranks;
     struct mode_member *set; /* of the commit that was decided last */
     /* decisions that nobody has fetched yet: a ring */
@@ -86,6 +90,8 @@ void mode_fail(struct mode *mode, int failure, uint32_t rank, uint64_t step);
 uint32_t mode_lowest_gone(const struct mode *mode);
 /* mode_refuse -- what a contribution is that counts for nothing whatever its step (enum stepgate_verdict), or 0; counts it. */
 int mode_refuse(struct mode *mode, const struct mode_contribution *contribution);
+/* mode_waste -- notes a contribution that counts for nothing (enum stepgate_verdict: stale, empty, non-finite). */
+void mode_waste(struct mode *mode, uint32_t rank, int verdict);
 /* mode_check_ahead -- a step nobody can have been let into. Errors: EPROTOCOL. */
 int mode_check_ahead(const struct mode *mode, const struct mode_contribution *contribution);
 /* mode_check_waiting -- a rank that waits for its token hands in nothing. Errors: EPROTOCOL. */

@@ -221,6 +221,24 @@ void mode_counts(const struct mode *mode, uint32_t rank, struct mode_counts *out
     *out = rank < mode->settings.workers ? mode->ranks[rank].counts : (struct mode_counts){0};
 }
 
+/* mode_wasted -- zeros where the step that was noted is over. */
+void mode_wasted(const struct mode *mode, uint32_t r, bool ever, struct mode_counts *out)
+{
+    const struct mode_rank *rank = r < mode->settings.workers ? &mode->ranks[r] : NULL;
+
+    *out = (struct mode_counts){0};
+    if (rank != NULL && ever)
+        *out = rank->wasted_ever;
+    else if (rank != NULL && rank->wasted_step == mode->step)
+        *out = rank->wasted;
+}
+
+/* mode_wasted_count -- the sum that mode_wasted gives in parts. */
+uint64_t mode_wasted_count(const struct mode *mode)
+{
+    return mode->wasted_step == mode->step ? mode->wasted : 0;
+}
+
 /* mode_missing -- is this rank waited for? */
 bool mode_missing(const struct mode *mode, uint32_t rank)
 {
@@ -285,20 +303,42 @@ uint32_t mode_lowest_gone(const struct mode *mode)
     return MODE_NOBODY;
 }
 
+/* mode_count_waste -- one more of its kind. */
+static void mode_count_waste(struct mode_counts *counts, int verdict)
+{
+    counts->stale += verdict == STEPGATE_VERDICT_STALE;
+    counts->non_finite += verdict == STEPGATE_VERDICT_NON_FINITE;
+    counts->empty += verdict == STEPGATE_VERDICT_EMPTY;
+}
+
+/* mode_waste -- what was noted of an earlier step is forgotten. */
+void mode_waste(struct mode *mode, uint32_t r, int verdict)
+{
+    struct mode_rank *rank = &mode->ranks[r];
+
+    if (rank->wasted_step != mode->step)
+        rank->wasted = (struct mode_counts){0};
+    if (mode->wasted_step != mode->step)
+        mode->wasted = 0;
+    rank->wasted_step = mode->wasted_step = mode->step;
+    mode->wasted++;
+    mode_count_waste(&rank->wasted, verdict);
+    mode_count_waste(&rank->wasted_ever, verdict);
+    mode_count_waste(&rank->counts, verdict);
+}
+
 /* mode_refuse -- empty, or not finite under the policy drop. */
 int mode_refuse(struct mode *mode, const struct mode_contribution *c)
 {
-    struct mode_counts *counts = &mode->ranks[c->rank].counts;
+    int verdict = 0;
 
-    if (!(c->weight > 0)) {
-        counts->empty++;
-        return STEPGATE_VERDICT_EMPTY;
-    }
-    if (!c->finite && mode->settings.non_finite == MODEL_DROP) {
-        counts->non_finite++;
-        return STEPGATE_VERDICT_NON_FINITE;
-    }
-    return 0;
+    if (!(c->weight > 0))
+        verdict = STEPGATE_VERDICT_EMPTY;
+    else if (!c->finite && mode->settings.non_finite == MODEL_DROP)
+        verdict = STEPGATE_VERDICT_NON_FINITE;
+    if (verdict != 0)
+        mode_waste(mode, c->rank, verdict);
+    return verdict;
 }
 
 /* mode_check_ahead -- tokens give no step beyond gs. */

@@ -98,6 +98,10 @@ int mode_meet(struct mode *mode);
 int mode_decide(struct mode *mode, struct mode_decision *out);
 uint64_t mode_step(const struct mode *mode); /* gs */
 void mode_counts(const struct mode *mode, uint32_t rank, struct mode_counts *out);
+/* mode_wasted -- tf, async, bounded: what a rank has handed in for nothing, ever, or since the last step was taken. */
+void mode_wasted(const struct mode *mode, uint32_t rank, bool ever, struct mode_counts *out);
+/* mode_wasted_count -- of all ranks since the last step was taken. */
+uint64_t mode_wasted_count(const struct mode *mode);
 /* mode_missing -- does the step that is awaited lack a contribution of this rank (that is there)? For reports of who is waited for. */
 bool mode_missing(const struct mode *mode, uint32_t rank);
 

@@ -115,7 +115,7 @@ static int tf_judge(struct mode *mode, const struct mode_contribution *c)
     if (accumulator_gate_accepts(&mode->tf->gate, c->step))
         verdict = mode_refuse(mode, c);
     else
-        mode->ranks[c->rank].counts.stale++;
+        mode_waste(mode, c->rank, verdict);
     if (verdict == 0)
         return tf_accumulate(mode, c);
     mode_release(mode, c->rank, c->sequence);

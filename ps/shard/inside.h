@@ -104,6 +104,9 @@ struct shard_model {
     uint64_t step_since; /* when it began */
     uint64_t report_at;
     uint64_t late_at; /* when a step that some have contributed to has lasted too long */
+    /* leader: the step + 1 (0: none) that was awaited when the newest contribution for nothing came, and when the first such came */
+    uint64_t waste_next, waste_since;
+    uint64_t waste_report_at;
 };
 
 /* On how many shards a contribution is complete. */
@@ -272,6 +275,12 @@ void shard_watch_late(struct shard_model *model, uint64_t now);
 /* shard_departed -- somebody contributes to a step to which a worker that left gave nothing: the job has failed. */
 bool shard_departed(struct shard_model *model, uint64_t now);
 void shard_gate_declared(struct shard_model *model, uint64_t now);
+
+/* waste: contributions that count for nothing */
+/* shard_waste_watch -- one more contribution has come in, on the leader: for how long have all counted for nothing? */
+void shard_waste_watch(struct shard_model *model, uint64_t now);
+/* shard_waste_words -- on the leader: how many have counted for nothing (ever, or since the last step), why, and whose; returns how many. */
+uint64_t shard_waste_words(const struct shard_model *model, bool ever, char *text, size_t size);
 
 /* leader: decides */
 int leader_model_new(struct shard *shard, uint32_t model);

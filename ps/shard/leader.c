@@ -434,10 +434,12 @@ void leader_complete(struct shard *shard, uint32_t from, const struct message *m
     } else if (status == 0) {
         status = leader_count(model, m);
     }
-    if (status != 0)
+    if (status != 0) {
         shard_abort(shard, now);
-    else
-        leader_carry_out(shard, model, now);
+        return;
+    }
+    leader_carry_out(shard, model, now);
+    shard_waste_watch(model, now);
 }
 
 /* leader_applied -- a shard has done what was committed. */

@@ -60,17 +60,18 @@ static void watch_report(struct shard_model *model, uint64_t now)
 static void watch_late(struct shard_model *model, uint64_t now)
 {
     struct shard *shard = model->shard;
-    char names[256];
+    char names[256], wasted[320];
     uint32_t first = 0;
 
     model->late_at = CLOCK_NEVER;
     if (shard->config.number != 0 || model->phase != PHASE_RUNNING ||
         !watch_missing(model, names, sizeof(names), &first))
         return;
+    bool some = shard_waste_words(model, false, wasted, sizeof(wasted)) > 0;
     error_set(STEPGATE_ESTEPTIME, 0, "look at what it does; step_timeout sets how long a step may take",
-              "step %llu of model %s is not complete after %lld ms: waiting for worker %s",
+              "step %llu of model %s is not complete after %lld ms: waiting for worker %s%s%s",
               (unsigned long long)model->step, model->model->name, (long long)shard->config.step_timeout_ms,
-              names);
+              names, some ? "; these contributions counted for nothing: " : "", wasted);
     error_peer(STEPGATE_ROLE_WORKER, (int)first, "", "");
     error_step(model->step, shard->config.step_timeout_ms);
     shard_abort(shard, now);

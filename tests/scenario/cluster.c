@@ -10,6 +10,7 @@
 #include "tests/scenario/inside.h"
 #include "transport/base/clock.h"
 #include "transport/base/error.h"
+#include "transport/base/log.h"
 
 #define CLUSTER_JOIN_MS 15000
 
@@ -72,6 +73,15 @@ static void cluster_keep_set(void *context, const char *model, uint64_t step, co
     c->set_count = step + 1;
 }
 
+/* cluster_hear -- what a ps says. */
+static void cluster_hear(void *context, int level, const char *line)
+{
+    struct cluster *c = context;
+
+    if (level <= LOG_WARN)
+        snprintf(c->said, sizeof(c->said), "%s", line);
+}
+
 /* cluster_make_lane -- with its queue. */
 static int cluster_make_lane(struct cluster *c, uint32_t s, uint32_t l)
 {
@@ -112,6 +122,8 @@ static int cluster_make_shard(struct cluster *c, uint32_t s)
                                   .join_timeout_ms = CLUSTER_JOIN_MS,
                                   .close_timeout_ms = 1000,
                                   .step_timeout_ms = job->step_timeout_ms,
+                                  .stall_report_ms = job->stall_report_ms,
+                                  .log = {cluster_hear, c, LOG_WARN},
                                   .record = cluster_keep_set,
                                   .sets_context = c};
     int status = shard_new(&config, cluster_now(c), &ps->shard);

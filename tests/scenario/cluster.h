@@ -52,6 +52,7 @@ struct cluster_job {
     struct cluster_variable variables[CLUSTER_VARIABLES_MAX];
     uint64_t cut_bytes, group_bytes; /* 0: large */
     int64_t step_timeout_ms;         /* 0: none */
+    int64_t stall_report_ms;         /* 0: none */
     bool blind;                      /* workers push without pulling first */
 };
 
@@ -129,6 +130,7 @@ struct cluster {
     /* sets that the leader recorded, by step */
     uint32_t sets[CLUSTER_SETS_MAX]; /* bits of ranks */
     uint64_t set_count;
+    char said[512]; /* the newest warning of a ps */
 };
 
 /* cluster_fail -- notes why a scenario has failed; returns -1. */

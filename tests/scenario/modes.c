@@ -2,8 +2,10 @@
 /* modes -- async, bounded, and optimizer = none. */
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "tests/scenario/scenario.h"
+#include "transport/base/clock.h"
 
 /* modes_async -- each contribution is a step of its own, on every shard, with its staleness. */
 static int modes_async(struct stage *stage)
@@ -110,6 +112,71 @@ static int modes_async_lost(struct stage *stage)
     TRY(cluster_lose(c, 1));
     RUN(c, 0, 0);
     GS(c, 3);
+    return 0;
+}
+
+/* modes_in_vain -- everybody goes on contributing until the job has failed, or for much longer than its deadline. */
+static int modes_in_vain(struct cluster *c)
+{
+    uint64_t until = clock_after(cluster_now(c), 10 * c->job.step_timeout_ms);
+
+    while (cluster_now(c) < until && c->worker[0].state != CLUSTER_FAILED) {
+        for (uint32_t w = 0; w < c->workers; w++)
+            if (c->worker[w].state == CLUSTER_HAS_TOKEN)
+                TRY(cluster_start(c, w));
+        TRY(cluster_let(c, 20));
+    }
+    return 0;
+}
+
+/* modes_nothing_counts -- nobody waits for anybody, and yet no step is taken: that has a deadline, too, from the last step on. */
+static int modes_nothing_counts(struct stage *stage)
+{
+    static const char *const keys[] = {"update=async non_finite=drop",
+                                       "update=bounded bound=1 non_finite=drop",
+                                       "update=tf initial_tokens=1000000 non_finite=drop"};
+    struct cluster *c;
+
+    for (size_t m = 0; m < 3; m++) {
+        const struct cluster_job job = {.workers = 2,
+                                        .shards = 2,
+                                        .keys = keys[m],
+                                        .step_timeout_ms = 600,
+                                        .stall_report_ms = 200,
+                                        .variables = {{.name = "a"}, {.name = "b"}}};
+        TRY(stage_open(stage, &job, &c));
+        GRADIENT(c, 0, 0, (double)NAN);
+        GRADIENT(c, 0, 1, (double)NAN);
+        c->worker[1].weight = 0;
+        TRY(modes_in_vain(c));
+        CHECK(c, strstr(c->said, "m, step 0: not complete after ") != NULL, "it was said: %s", c->said);
+        FAILED(c, 0, STEPGATE_ESTEPTIME, "step 0 of model m is not complete");
+        FAILED(c, 0, STEPGATE_ESTEPTIME, "dropped as not finite (of worker 0), ");
+        FAILED(c, 1, STEPGATE_ESTEPTIME, "abandoned or empty (of worker 1)");
+        stage_drop(stage);
+    }
+    return 0;
+}
+
+/* modes_something_counts -- what counts for nothing between steps ends no job, however long it goes on. */
+static int modes_something_counts(struct stage *stage)
+{
+    static const struct cluster_job job = {.workers = 2,
+                                           .keys = "update=async non_finite=drop learning_rate=1",
+                                           .step_timeout_ms = 1500,
+                                           .variables = {{.name = "v"}}};
+    struct cluster *c;
+
+    TRY(stage_open(stage, &job, &c));
+    GRADIENT(c, 1, 0, (double)NAN);
+    uint64_t until = clock_after(cluster_now(c), 2 * job.step_timeout_ms), steps = 0;
+    while (cluster_now(c) < until) {
+        RUN(c, 1);
+        TRY(cluster_let(c, 100));
+        RUN(c, 1, 0);
+        steps++;
+    }
+    GS(c, steps);
     return 0;
 }
 
@@ -223,6 +290,8 @@ const struct scenario scenario_modes[] = {
     {"async_a_pull_tells_its_steps", modes_async_pull, false},
     {"async_weights_and_what_is_left_out", modes_async_weight, false},
     {"async_goes_on_without_a_lost_worker", modes_async_lost, false},
+    {"async_contributions_in_vain_have_a_deadline", modes_nothing_counts, false},
+    {"async_contributions_in_vain_between_steps_do_not", modes_something_counts, false},
     {"bounded_whoever_is_too_far_ahead_waits", modes_bounded, false},
     {"bounded_by_zero_keeps_everybody_together", modes_bounded_zero, false},
     {"bounded_counts_live_workers", modes_bounded_lost, false},

@@ -213,6 +213,19 @@ static inline void counted(const struct play *p, uint32_t rank, uint64_t accepte
     assert_int_equal(counts.empty, empty);
 }
 
+/* wasted -- what a rank has handed in for nothing, ever or since the last step. */
+static inline void wasted(const struct play *p, uint32_t rank, bool ever, uint64_t stale, uint64_t non_finite,
+                          uint64_t empty)
+{
+    struct mode_counts counts;
+
+    mode_wasted(p->mode, rank, ever, &counts);
+    assert_int_equal(counts.accepted, 0);
+    assert_int_equal(counts.stale, stale);
+    assert_int_equal(counts.non_finite, non_finite);
+    assert_int_equal(counts.empty, empty);
+}
+
 /* says -- the decisions of an event. */
 #define says(event, words) assert_string_equal(event, words)
 

@@ -105,6 +105,31 @@ static void drop_releases_it_and_the_step_stays(void **state)
     play_stop(&p);
 }
 
+static void what_was_for_nothing_is_known_since_the_last_step_and_ever(void **state)
+{
+    struct play p = async(MODEL_DROP, 2);
+
+    (void)state;
+    wasted(&p, 0, false, 0, 0, 0);
+    assert_int_equal(mode_wasted_count(p.mode), 0);
+    push_nan(&p, 0, 0);
+    push_nan(&p, 0, 0);
+    abandon(&p, 1, 0);
+    wasted(&p, 0, false, 0, 2, 0);
+    wasted(&p, 1, false, 0, 0, 1);
+    assert_int_equal(mode_wasted_count(p.mode), 3);
+    says(push(&p, 0, 0), "C0(0.2) T0=1+0");
+    wasted(&p, 0, false, 0, 0, 0);
+    assert_int_equal(mode_wasted_count(p.mode), 0);
+    abandon(&p, 0, 1);
+    wasted(&p, 0, false, 0, 0, 1);
+    wasted(&p, 0, true, 0, 2, 1);
+    wasted(&p, 2, true, 0, 0, 0);
+    assert_int_equal(mode_wasted_count(p.mode), 1);
+    says(applied(&p, 0), "");
+    play_stop(&p);
+}
+
 static void fail_names_whose_it_is(void **state)
 {
     struct play p = async(MODEL_FAIL, 2);
@@ -258,6 +283,7 @@ int main(void)
         cmocka_unit_test(what_was_complete_before_its_worker_went_becomes_a_step),
         cmocka_unit_test(propagate_applies_what_is_not_finite),
         cmocka_unit_test(drop_releases_it_and_the_step_stays),
+        cmocka_unit_test(what_was_for_nothing_is_known_since_the_last_step_and_ever),
         cmocka_unit_test(fail_names_whose_it_is),
         cmocka_unit_test(skip_makes_an_empty_step_of_it),
         cmocka_unit_test(bound_0_is_lockstep),
