@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* leader -- shard 0 decides: contributions that are complete on all shards go to the mode, and what it decides goes to everybody, once. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -235,6 +236,42 @@ static void leader_step(struct shard_model *model, const struct mode_decision *d
     leader_spread(model->shard, &measure, now);
 }
 
+/*
+ * leader_stuck -- tf: nobody brings what the step lacks. A contribution that counts for nothing has taken a token all the same: what was for
+ * nothing while this step was awaited is named, or, if that is not it, what ever was.
+ */
+static void leader_stuck(const struct shard *shard, const struct shard_model *model,
+                         const struct mode_decision *d)
+{
+    char who[64] = "every worker", wasted[224], cause[340] = "";
+    const char *when = " while this step was awaited",
+               *help = "give more initial_tokens or a smaller replicas_to_aggregate";
+    uint64_t count = shard_waste_words(model, false, wasted, sizeof(wasted));
+
+    if (count == 0) {
+        when = "";
+        count = shard_waste_words(model, true, wasted, sizeof(wasted));
+    }
+    if (count > 0) {
+        snprintf(cause, sizeof(cause),
+                 "; %llu contribution%s counted for nothing%s, and used up a token each: %s",
+                 (unsigned long long)count, count == 1 ? "" : "s", when, wasted);
+        help = "in tf mode a contribution that is dropped or abandoned has used up its token: give more "
+               "initial_tokens, avoid what is not finite, or use update=strict";
+    }
+    if (d->rank != UINT32_MAX) {
+        bool left = shard->members[d->rank].left;
+        snprintf(who, sizeof(who), "worker %u %s, every other one", d->rank, left ? "has left" : "is lost");
+        if (count == 0)
+            help =
+                left ? "end the loop by the step that begin gives, not by counting contributions; a smaller "
+                       "replicas_to_aggregate can do without"
+                     : "start the job again; a smaller replicas_to_aggregate can do without";
+    }
+    error_set(STEPGATE_ELOST, 0, help, "%s waits for a token of step %llu of model %s, and none can come%s",
+              who, (unsigned long long)d->step, model->model->name, cause);
+}
+
 /* leader_fail -- the mode cannot go on. */
 static void leader_fail(struct shard *shard, const struct shard_model *model, const struct mode_decision *d,
                         uint64_t now)
@@ -253,20 +290,7 @@ static void leader_fail(struct shard *shard, const struct shard_model *model, co
                   "end the loop by the step that begin gives, not by counting contributions",
                   "worker %u left the job before step %llu, to which others contribute", d->rank, step);
         break;
-    default:
-        if (d->rank == UINT32_MAX)
-            error_set(STEPGATE_ELOST, 0,
-                      "give more initial_tokens or a smaller replicas_to_aggregate; contributions that were "
-                      "abandoned or dropped as not "
-                      "finite have used up tokens",
-                      "every worker waits for a token of step %llu of model %s, and none can come", step,
-                      model->model->name);
-        else
-            error_set(STEPGATE_ELOST, 0,
-                      "start the job again; a smaller replicas_to_aggregate can do without",
-                      "worker %u is gone, every other one waits for a token of step %llu of model %s, and "
-                      "none can come",
-                      d->rank, step, model->model->name);
+    default: leader_stuck(shard, model, d); break;
     }
     if (d->rank != UINT32_MAX)
         error_peer(STEPGATE_ROLE_WORKER, (int)d->rank, "", "");

@@ -313,6 +313,52 @@ static int tf_dead_worker(struct stage *stage)
     return 0;
 }
 
+/* tf_tokens_used_up -- a contribution that is dropped or abandoned has taken its token: when none is left the job ends, and says whose they were. */
+static int tf_tokens_used_up(struct stage *stage)
+{
+    static const struct cluster_job job = {
+        .workers = 2, .keys = "update=tf initial_tokens=0 non_finite=drop", .variables = {{.name = "v"}}};
+    struct cluster *c;
+
+    for (int abandons = 0; abandons < 2; abandons++) {
+        TRY(stage_open(stage, &job, &c));
+        RUN(c, 0, 1);
+        GS(c, 1);
+        if (abandons != 0)
+            c->worker[1].weight = 0;
+        else
+            GRADIENT(c, 1, 0, (double)NAN);
+        RUN(c, 0, 1);
+        FAILED(c, 0, STEPGATE_ELOST,
+               "every worker waits for a token of step 1 of model m, and none can come; 1 ");
+        FAILED(c, 1, STEPGATE_ELOST,
+               abandons != 0 ? "used up a token each: 1 abandoned or empty (of worker 1)"
+                             : "used up a token each: 1 dropped as not finite (of worker 1)");
+        stage_drop(stage);
+    }
+    return 0;
+}
+
+/* tf_departed -- whoever left is not said to be lost, and the other way round. */
+static int tf_departed(struct stage *stage)
+{
+    static const struct cluster_job job = {
+        .workers = 2, .keys = "update=tf initial_tokens=0", .variables = {{.name = "v"}}};
+    struct cluster *c;
+
+    TRY(stage_open(stage, &job, &c));
+    TRY(cluster_leave(c, 1));
+    RUN(c, 0);
+    FAILED(c, 0, STEPGATE_ELOST, "worker 1 has left, every other one waits for a token");
+    stage_drop(stage);
+    TRY(stage_open(stage, &job, &c));
+    TRY(cluster_lose(c, 1));
+    RUN(c, 0);
+    FAILED(c, 0, STEPGATE_ELOST, "worker 1 is lost, every other one waits for a token");
+    stage_drop(stage);
+    return 0;
+}
+
 const struct scenario scenario_tf[] = {
     {"tf_a_stale_push_is_success_and_not_counted", tf_stale_push, false},
     {"tf_counts_contributions_not_workers", tf_counts_contributions, false},
@@ -328,4 +374,6 @@ const struct scenario scenario_tf[] = {
     {"tf_averages_start_at_the_initial_value", tf_averages, false},
     {"tf_what_cannot_be_is_refused", tf_errors, false},
     {"tf_a_dead_worker_leaves_its_tokens", tf_dead_worker, false},
+    {"tf_tokens_that_are_used_up_end_the_job", tf_tokens_used_up, false},
+    {"tf_whoever_left_is_not_called_lost", tf_departed, false},
     {NULL, NULL, false}};
