@@ -36,15 +36,22 @@ static bool order_repeated(struct shard_model *model, const struct message *m)
     return m->step != model->next_commit;
 }
 
-/* order_member -- one contribution of the set. */
-static void order_member(struct shard_model *model, uint32_t rank, uint64_t sequence)
+/*
+ * order_member -- one contribution of the set. The leader orders only what this ps has reported, and its seal is kept until the order is done:
+ * one that is missing is a defect, and going on without it would give each shard another mean.
+ */
+static int order_member(struct shard_model *model, uint32_t rank, uint64_t sequence)
 {
     struct board_order *order = &model->board.order;
     const struct shard_seal *seal = shard_seal_of(model, rank, sequence);
     double clip = model->model->clip_norm, scale = 1;
 
     if (seal == NULL)
-        return; /* it was reported, so it is here */
+        return error_set(
+            STEPGATE_EPROTOCOL, 0, "this is a defect of stepgate: report it, with the logs of every ps",
+            "internal error: ps %u is to apply contribution %llu of worker %u to model %s, and has no "
+            "seal of it",
+            model->shard->config.number, (unsigned long long)sequence, rank, model->model->name);
     if (clip > 0) {
         double norm = sqrt(seal->norm);
         scale = norm > clip ? clip / norm : 1;
@@ -57,35 +64,39 @@ static void order_member(struct shard_model *model, uint32_t rank, uint64_t sequ
                                           .factor = (float)(seal->weight * scale)};
     order->factored = order->factored || member->factor != 1;
     order->divisor += seal->weight;
+    return 0;
 }
 
 /* order_rank -- a worker's contributions to the step: all of them, or those whose bits are set. */
-static void order_rank(struct shard_model *model, uint32_t rank, const struct message *m)
+static int order_rank(struct shard_model *model, uint32_t rank, const struct message *m)
 {
     uint64_t end = model->shares[rank].sealed_next,
              first = end > 2u * model->depth ? end - 2u * model->depth : 0;
+    int status = 0;
 
-    for (uint64_t sequence = first; sequence < end; sequence++) {
+    for (uint64_t sequence = first; status == 0 && sequence < end; sequence++) {
         const struct shard_seal *seal = shard_seal_of(model, rank, sequence);
         size_t bit = (size_t)rank * model->depth + sequence % model->depth;
         if (seal == NULL || seal->step != m->step || !(seal->weight > 0))
             continue;
         if (m->set_kind == MESSAGE_SET_RANKS && !((unsigned)m->part[bit / 8] >> (bit % 8) & 1u))
             continue;
-        order_member(model, rank, sequence);
+        status = order_member(model, rank, sequence);
     }
+    return status;
 }
 
 /* order_set -- who contributes, with which factors. */
-static void order_set(struct shard_model *model, const struct message *m)
+static int order_set(struct shard_model *model, const struct message *m)
 {
     struct board_order *order = &model->board.order;
+    int status = 0;
 
     order->count = 0;
     order->factored = order->accumulated = false;
     order->divisor = 0;
     switch (m->kind == MESSAGE_ACCUMULATE ? MESSAGE_SET_ONE : m->set_kind) { /* its set does not travel */
-    case MESSAGE_SET_ONE: order_member(model, m->rank, m->sequence); break;
+    case MESSAGE_SET_ONE: status = order_member(model, m->rank, m->sequence); break;
 #ifdef STEPGATE_MUTANT_SET_PER_SHARD
     case MESSAGE_SET_RANKS: /* the first so many that this shard has, as it counts them */
         for (uint32_t i = 0; i < model->board.workers && order->count < m->count; i++) {
@@ -93,7 +104,7 @@ static void order_set(struct shard_model *model, const struct message *m)
             uint64_t newest = model->shares[w].reported_next;
             const struct shard_seal *seal = newest > 0 ? shard_seal_of(model, w, newest - 1) : NULL;
             if (seal != NULL && seal->step == m->step && seal->weight > 0)
-                order_member(model, w, newest - 1);
+                status = order_member(model, w, newest - 1);
         }
         break;
 #endif
@@ -101,8 +112,8 @@ static void order_set(struct shard_model *model, const struct message *m)
 #ifndef STEPGATE_MUTANT_SET_PER_SHARD
     case MESSAGE_SET_RANKS:
 #endif
-        for (uint32_t w = 0; w < model->board.workers; w++)
-            order_rank(model, w, m);
+        for (uint32_t w = 0; status == 0 && w < model->board.workers; w++)
+            status = order_rank(model, w, m);
         break;
     default: break;
     }
@@ -110,6 +121,7 @@ static void order_set(struct shard_model *model, const struct message *m)
         order->accumulated = true;
         order->divisor = model->accumulated;
     }
+    return status;
 }
 
 /* order_kind -- what the lanes do with it. */
@@ -137,7 +149,10 @@ static void order_give(struct shard_model *model, const struct message *m, uint6
     if (m->kind == MESSAGE_COMMIT || m->kind == MESSAGE_MEASURE || m->kind == MESSAGE_ACCUMULATE)
         shard_tunes_take(&model->tunes, model->model, m->kind == MESSAGE_ACCUMULATE ? model->step : m->step,
                          shard->config.number != 0 ? &shard->config.log : NULL); /* the leader has said it */
-    order_set(model, m);
+    if (order_set(model, m) != 0) {
+        shard_abort(shard, now);
+        return;
+    }
     order->kind = order_kind(m);
     order->step = m->kind == MESSAGE_SNAPSHOT_TAKE ? model->step : m->step;
     memcpy(&order->hyper, m->hyper, sizeof(order->hyper));
@@ -171,7 +186,7 @@ static void order_tune(struct shard_model *model, const struct message *m, uint6
 /* order_next -- gives the lanes what is next, if they have nothing. */
 static void order_next(struct shard_model *model, uint64_t now)
 {
-    while (!model->ordered && model->order_count > 0) {
+    while (!model->shard->failed && !model->ordered && model->order_count > 0) {
         struct message m = model->orders[model->order_first];
         model->order_first = (model->order_first + 1) % model->order_room;
         model->order_count--;

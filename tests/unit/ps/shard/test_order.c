@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What must not happen: an order that this ps cannot carry out ends the job, and never gives it another mean than the others. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ps/shard/inside.h"
+#include "transport/base/error.h"
+
+/* A ps of two workers and one running model, without lanes. */
+struct alone {
+    struct shard shard;
+    struct shard_member members[2];
+    struct shard_model model;
+    struct shard_share shares[2];
+    struct shard_seal seals[2][2];
+    struct board_contribution set[2];
+    struct model declared;
+};
+
+/* alone_start -- step 0 is awaited, and worker 0 alone has sealed its contribution. */
+static void alone_start(struct alone *a)
+{
+    memset(a, 0, sizeof(*a));
+    a->shard.config.workers = 2;
+    a->shard.config.shards = 1;
+    a->shard.config.number = 1;
+    a->shard.members = a->members;
+    a->shard.models[0] = &a->model;
+    a->shard.model_end = 1;
+    strcpy(a->declared.name, "m");
+    a->declared.update = MODEL_STRICT;
+    a->model.shard = &a->shard;
+    a->model.model = &a->declared;
+    a->model.phase = PHASE_RUNNING;
+    a->model.depth = 1;
+    a->model.shares = a->shares;
+    a->model.board.workers = 2;
+    a->model.board.order.set = a->set;
+    for (int w = 0; w < 2; w++)
+        a->shares[w].seals = a->seals[w];
+    a->seals[0][0] = (struct shard_seal){.next = 1, .weight = 1, .finite = true};
+    a->shares[0].sealed_next = 1;
+}
+
+/* alone_commit -- the leader wants step 0 made of the first contribution of this worker alone. */
+static void alone_commit(struct alone *a, uint32_t rank)
+{
+    const struct message commit = {
+        .kind = MESSAGE_COMMIT, .slot_kind = SLOT_GRADIENT, .set_kind = MESSAGE_SET_ONE, .rank = rank};
+
+    shard_order(&a->shard, &commit, 1);
+    free(a->model.orders);
+}
+
+static void a_contribution_that_is_here_goes_to_the_lanes(void **state)
+{
+    struct alone a;
+
+    (void)state;
+    alone_start(&a);
+    alone_commit(&a, 0);
+    assert_false(a.shard.failed);
+    assert_true(a.model.ordered);
+    assert_int_equal(a.model.board.order.count, 1);
+}
+
+static void a_contribution_without_a_seal_ends_the_job(void **state)
+{
+    struct alone a;
+
+    (void)state;
+    alone_start(&a);
+    alone_commit(&a, 1);
+    assert_true(a.shard.failed);
+    assert_false(a.model.ordered);
+    assert_int_equal(a.shard.failure.code, STEPGATE_EPROTOCOL);
+    assert_non_null(strstr(a.shard.failure.text,
+                           "internal error: ps 1 is to apply contribution 0 of worker 1 to model m"));
+    assert_non_null(strstr(a.shard.failure.remedy, "report it"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_contribution_that_is_here_goes_to_the_lanes),
+        cmocka_unit_test(a_contribution_without_a_seal_ends_the_job),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
