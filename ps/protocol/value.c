@@ -9,6 +9,8 @@
 
 #include "transport/base/error.h"
 
+#define VALUE_PLAIN 1e16 /* whole numbers below it are written in full */
+
 /* value_at -- the field. */
 static const void *value_at(const struct value *value, const void *object)
 {
@@ -98,6 +100,13 @@ static bool value_in_range(const struct value *value, double number)
     return number >= value->low && number <= value->high;
 }
 
+/* value_limit -- a limit in plain digits if it is a whole number: 1.67772e+07 is none that anybody could give. */
+static const char *value_limit(double limit, char *text, size_t size)
+{
+    snprintf(text, size, limit == floor(limit) && fabs(limit) < VALUE_PLAIN ? "%.0f" : "%g", limit);
+    return text;
+}
+
 /* value_vanishes -- a number that is on, but in f32, which counts, is off. */
 static bool value_vanishes(const struct value *value, double number)
 {
@@ -108,7 +117,7 @@ static bool value_vanishes(const struct value *value, double number)
 /* value_read -- the field from a text. */
 int value_read(const struct value *value, void *object, const char *text)
 {
-    char *end;
+    char *end, low[32], high[32];
 
     if (value->kind == VALUE_CHOICE || value->kind == VALUE_FLAG)
         return value_read_word(value, object, text);
@@ -116,8 +125,9 @@ int value_read(const struct value *value, void *object, const char *text)
     double number = strtod(text, &end);
     bool tiny = errno == ERANGE && fabs(number) < 1; /* what strtod could not hold either */
     if (end == text || *end != 0 || (errno == ERANGE && !tiny) || !value_in_range(value, number))
-        return error_set(STEPGATE_EINVAL, 0, "", "%s: `%s` is not a number from %g to %s%g", value->name,
-                         text, value->low, value->below ? "below " : "", value->high);
+        return error_set(STEPGATE_EINVAL, 0, "", "%s: `%s` is not a number from %s to %s%s", value->name,
+                         text, value_limit(value->low, low, sizeof(low)), value->below ? "below " : "",
+                         value_limit(value->high, high, sizeof(high)));
     if (tiny || value_vanishes(value, number))
         return error_set(STEPGATE_EINVAL, 0, "use 0, or a greater number",
                          "%s: `%s` is too near to 0 for a 32-bit float", value->name, text);

@@ -110,6 +110,21 @@ static void every_key_takes_what_it_should_and_refuses_the_rest(void **state)
     model_delete(&model);
 }
 
+static void limits_are_told_in_plain_digits(void **state)
+{
+    (void)state;
+    struct model *model = KEYS("optimizer", "sgd");
+    assert_int_equal(model_set(model, "replicas_to_aggregate", "1048577"), -STEPGATE_EINVAL);
+    keys_said("replicas_to_aggregate: `1048577` is not a number from 0 to 1048576");
+    assert_int_equal(model_set(model, "bound", "x"), -STEPGATE_EINVAL);
+    keys_said("from 0 to 1000000000");
+    assert_int_equal(model_set(model, "beta1", "1"), -STEPGATE_EINVAL);
+    keys_said("from 0 to below 1");
+    assert_int_equal(model_set(model, "epsilon", "1e31"), -STEPGATE_EINVAL);
+    keys_said("from 0 to 1e+30");
+    model_delete(&model);
+}
+
 static void an_unknown_key_is_told_all_that_there_are(void **state)
 {
     (void)state;
@@ -501,6 +516,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_key_takes_what_it_should_and_refuses_the_rest),
+        cmocka_unit_test(limits_are_told_in_plain_digits),
         cmocka_unit_test(an_unknown_key_is_told_all_that_there_are),
         cmocka_unit_test(the_public_header_tells_of_every_key_and_option),
         cmocka_unit_test(a_new_model_is_a_constant_sgd_in_strict_mode),
