@@ -288,7 +288,8 @@ static void leader_fail(struct shard *shard, const struct shard_model *model, co
     case MODE_FAIL_GONE:
         error_set(STEPGATE_ELOST, 0,
                   "end the loop by the step that begin gives, not by counting contributions",
-                  "worker %u left the job before step %llu, to which others contribute", d->rank, step);
+                  "worker %u left the job before step %llu of model %s, to which others contribute", d->rank,
+                  step, model->model->name);
         break;
     default: leader_stuck(shard, model, d); break;
     }

@@ -287,15 +287,34 @@ void shard_member_message(struct shard *shard, uint32_t rank, const struct messa
     shard_abort(shard, now);
 }
 
+/* member_step -- words where the job is; of several models each is named. */
+static void member_step(const struct shard *shard, char *text, size_t size)
+{
+    uint32_t models = 0;
+    size_t used = 0;
+
+    text[0] = 0;
+    for (uint32_t m = 0; m < shard->model_end; m++)
+        models += shard->models[m] != NULL && shard->models[m]->model != NULL;
+    for (uint32_t m = 0; m < shard->model_end && used < size; m++) {
+        const struct shard_model *model = shard->models[m];
+        if (model == NULL || model->model == NULL)
+            continue;
+        int n = snprintf(text + used, size - used, "%s step %llu%s%s", used > 0 ? "," : " in",
+                         (unsigned long long)model->step, models > 1 ? " of model " : "",
+                         models > 1 ? model->model->name : "");
+        used += n > 0 ? (size_t)n : 0;
+    }
+}
+
 /* shard_member_lost -- words the loss of a worker as this thread's error. */
 static void shard_member_lost(struct shard *shard, uint32_t rank, const struct stepgate_error *why)
 {
     const struct shard_member *member = &shard->members[rank];
     uint64_t step = shard->models[0] != NULL ? shard->models[0]->step : UINT64_MAX;
-    char at[48] = "";
+    char at[160];
 
-    if (step != UINT64_MAX)
-        snprintf(at, sizeof(at), " in step %llu", (unsigned long long)step);
+    member_step(shard, at, sizeof(at));
     error_set(
         why->code == STEPGATE_EPROTOCOL ? STEPGATE_EPROTOCOL : STEPGATE_ELOST, 0,
         why->code == STEPGATE_EPEER

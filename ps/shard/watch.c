@@ -126,8 +126,8 @@ bool shard_departed(struct shard_model *model, uint64_t now)
     if (!sealed || gone == UINT32_MAX)
         return false;
     error_set(STEPGATE_ELOST, 0, "let every worker run the same number of steps",
-              "worker %u left the job before step %llu, to which others contribute", gone,
-              (unsigned long long)model->step);
+              "worker %u left the job before step %llu of model %s, to which others contribute", gone,
+              (unsigned long long)model->step, model->model->name);
     error_peer(STEPGATE_ROLE_WORKER, (int)gone, "", "");
     error_step(model->step, -1);
     shard_abort(shard, now);

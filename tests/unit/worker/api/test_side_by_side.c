@@ -166,6 +166,36 @@ static void two_models_of_a_job_step_on_their_own_whatever_the_order_of_their_co
     cluster_down(&c);
 }
 
+static void a_worker_that_is_lost_is_named_with_the_step_of_each_model(void **state)
+{
+    struct stepgate_model *other[CLUSTER_WORKERS_MAX] = {NULL};
+    struct cluster c;
+
+    (void)state;
+    cluster_up(&c, 2);
+    for (int w = 0; w < 2; w++)
+        must(stepgate_model_new(c.job[w], "other", &other[w]));
+    cluster_variable(&c, "v", 10);
+    cluster_commit(&c);
+    cluster_begin(&c);
+    for (int w = 0; w < 2; w++)
+        cluster_push(&c, w, 0, 1);
+    cluster_finish(&c);
+    swap_models(&c, other);
+    cluster_variable(&c, "v", 20);
+    for (int w = 0; w < 2; w++)
+        must(stepgate_model_set(c.model[w], "learning_rate", "1"));
+    cluster_commit(&c);
+    swap_models(&c, other);
+    cluster_begin(&c);
+    cluster_push(&c, 0, 0, 1);
+    stepgate_job_delete(&c.job[1]);
+    (void)stepgate_step_finish(c.model[0], 1); /* it may have heard of it already */
+    refused(STEPGATE_ELOST, "worker 1 is lost in step 1 of model m, step 0 of model other: ",
+            stepgate_step_begin(c.model[0], CLUSTER_MS, NULL));
+    cluster_clear(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +203,7 @@ int main(void)
         cmocka_unit_test(pushes_from_four_threads_at_once_all_count),
         cmocka_unit_test(two_jobs_in_one_process_keep_apart),
         cmocka_unit_test(two_models_of_a_job_step_on_their_own_whatever_the_order_of_their_commits),
+        cmocka_unit_test(a_worker_that_is_lost_is_named_with_the_step_of_each_model),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
