@@ -53,7 +53,8 @@ static const struct settings_flag flags[] = {
     {"initial-tokens", "N", SETTINGS_COUNT, SETTINGS_AT(recipe.initial_tokens), 0, 65536, NULL,
      "with --update tf: tokens before the first step (R)"},
     {"non-finite", "WHAT", SETTINGS_CHOICE, SETTINGS_AT(recipe.non_finite), 0, 0, RECIPE_NON_FINITES,
-     "of a gradient with an infinity or NaN: propagate it, drop it, fail, or skip the step (propagate)"},
+     "of a gradient with an infinity or NaN: propagate it, drop it, fail, or skip the step (propagate); when "
+     "no loss of 10 steps was a number, or a parameter is none, training ends with status 1 in any case"},
     {"dtype", "TYPE", SETTINGS_CHOICE, SETTINGS_AT(recipe.dtype), 0, 0, "f32|f16|bf16",
      "of parameters and gradients: f32, f16 or bf16 (f32)"},
     {"optimizer", "NAME", SETTINGS_CHOICE, SETTINGS_AT(recipe.optimizer), 0, 0, RECIPE_OPTIMIZERS,

@@ -14,9 +14,10 @@
 #include "worker/examples/fashion/progress.h"
 
 enum {
-    TRAINER_POINTS = 200,       /* of the loss, in a whole run */
-    TRAINER_JUDGEMENTS = 16,    /* of the accuracy, at most, in a whole run */
-    TRAINER_LOSS_IMAGES = 10000 /* that the final loss is taken over */
+    TRAINER_POINTS = 200,        /* of the loss, in a whole run */
+    TRAINER_JUDGEMENTS = 16,     /* of the accuracy, at most, in a whole run */
+    TRAINER_LOSS_IMAGES = 10000, /* that the final loss is taken over */
+    TRAINER_LOST_STEPS = 10 /* without any loss that is a number, after which none is expected any more */
 };
 
 struct trainer {
@@ -38,6 +39,7 @@ struct trainer {
     double loss;           /* sum since the last point of the history */
     uint64_t judged;       /* images in it */
     double shown_loss;     /* of the last point */
+    uint64_t lost;         /* losses that were no number, since the last one that was */
     double accuracy;       /* last measured; negative = not yet */
     double begun;
     uint64_t begun_step;
@@ -139,6 +141,46 @@ static void trainer_close(struct trainer *trainer)
     values_clear(&trainer->final);
 }
 
+/* trainer_is_sound -- whether every parameter of this step is a number; negative = the exchange has failed */
+static int trainer_is_sound(const struct trainer *trainer)
+{
+    for (unsigned v = 0; v < NETWORK_VARIABLES; v++) {
+        const float *values;
+        if (trainer->traffic.parameter(trainer->traffic.context, v, &values) < 0)
+            return -1;
+        for (uint64_t i = 0; i < network_variables()[v].elements; i++)
+            if (!isfinite(values[i]))
+                return 0;
+    }
+    return 1;
+}
+
+/* trainer_weigh_loss -- whether training can go on after this loss. One that is no number may come from a single
+ * batch, and drop and skip are made for that; but parameters that are no numbers never become any again, and
+ * where no loss is a number for long nothing is learnt. With fail the ps say whose gradient it was. */
+static int trainer_weigh_loss(struct trainer *trainer, uint64_t step, double loss)
+{
+    enum recipe_non_finite policy = trainer->recipe->non_finite;
+    int sound = 1;
+    trainer->lost = isfinite(loss) ? 0 : trainer->lost + 1;
+    if (trainer->lost == 0)
+        return 0;
+    if (policy == RECIPE_DROP || policy == RECIPE_SKIP)
+        sound = trainer_is_sound(trainer);
+    if (sound < 0)
+        return -1;
+    if (sound == 0 || policy == RECIPE_PROPAGATE)
+        return fault_set(trainer->exchange->fault, FAULT_PERMANENT,
+                         "the loss of step %" PRIu64 " is not a number any more%s: give a smaller --lr", step,
+                         sound == 0 ? ", nor are the parameters, which can't recover" : "");
+    if (trainer->lost >= (uint64_t)TRAINER_LOST_STEPS * trainer->exchange->share.count)
+        return fault_set(trainer->exchange->fault, FAULT_PERMANENT,
+                         "the loss of step %" PRIu64 " is not a number, nor were the %" PRIu64
+                         " before it: give a smaller --lr",
+                         step, trainer->lost - 1);
+    return 0;
+}
+
 /* trainer_part -- compute part r of a step and hand in its gradients */
 static int trainer_part(struct trainer *trainer, uint64_t step, unsigned r)
 {
@@ -152,9 +194,8 @@ static int trainer_part(struct trainer *trainer, uint64_t step, unsigned r)
     if (network_forward(trainer->network, part.count, &trainer->traffic, &score) < 0 ||
         network_backward(trainer->network, part.count, &trainer->traffic) < 0)
         return -1;
-    if (!isfinite(score.loss) && trainer->recipe->non_finite == RECIPE_PROPAGATE)
-        return fault_set(trainer->exchange->fault, FAULT_PERMANENT,
-                         "the loss of step %" PRIu64 " is not a number any more: give a smaller --lr", step);
+    if (trainer_weigh_loss(trainer, step, score.loss) < 0)
+        return -1;
     if (isfinite(score.loss)) {
         trainer->loss += score.loss;
         trainer->judged += part.count;

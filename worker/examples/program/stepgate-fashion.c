@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,9 @@ static int fashion_report(const struct settings *settings, const struct recipe *
            "%s\n",
            result->test_accuracy, average, result->test_loss, result->final_loss, result->seconds,
            result->images_per_second, result->params_sha256);
+    if (!isfinite(result->final_loss)) /* the last step may have been the one that spoiled everything */
+        return fault_set(fault, FAULT_PERMANENT,
+                         "the loss of the final parameters is not a number: give a smaller --lr");
     return 0;
 }
 

@@ -248,6 +248,126 @@ static void a_rate_too_high_is_told(void **state)
     result_clear(&result);
 }
 
+/* spoiled -- a reference whose parameters are sometimes replaced by ones that no loss can be computed from */
+struct spoiled {
+    struct exchange exchange;
+    struct exchange *inner;
+    float *values[NETWORK_VARIABLES];
+    uint64_t begun, spoiled_from, spoiled_until;
+    float with; /* what the first parameters of each variable become */
+};
+
+static int spoiled_begin(struct exchange *exchange, struct exchange_step *step)
+{
+    struct spoiled *spoiled = (struct spoiled *)(void *)exchange;
+    spoiled->begun++;
+    return spoiled->inner->operations->begin(spoiled->inner, step);
+}
+
+static int spoiled_parameter(struct exchange *exchange, unsigned variable, const float **value)
+{
+    struct spoiled *spoiled = (struct spoiled *)(void *)exchange;
+    const float *sound;
+    if (spoiled->inner->operations->parameter(spoiled->inner, variable, &sound) < 0)
+        return -1;
+    uint64_t elements = network_variables()[variable].elements;
+    memcpy(spoiled->values[variable], sound, elements * sizeof *sound);
+    for (uint64_t i = 0; i < elements; i++)
+        if (spoiled->begun >= spoiled->spoiled_from && spoiled->begun < spoiled->spoiled_until)
+            spoiled->values[variable][i] = spoiled->with;
+    *value = spoiled->values[variable];
+    return 0;
+}
+
+static int spoiled_gradient(struct exchange *exchange, unsigned variable, float **value)
+{
+    struct spoiled *spoiled = (struct spoiled *)(void *)exchange;
+    return spoiled->inner->operations->gradient(spoiled->inner, variable, value);
+}
+
+static int spoiled_push(struct exchange *exchange, unsigned variable)
+{
+    struct spoiled *spoiled = (struct spoiled *)(void *)exchange;
+    return spoiled->inner->operations->push(spoiled->inner, variable);
+}
+
+static int spoiled_finish(struct exchange *exchange, uint32_t weight)
+{
+    struct spoiled *spoiled = (struct spoiled *)(void *)exchange;
+    return spoiled->inner->operations->finish(spoiled->inner, weight);
+}
+
+static int spoiled_end(struct exchange *exchange)
+{
+    (void)exchange;
+    return 0;
+}
+
+static int spoiled_counts(struct exchange *exchange, unsigned worker, struct exchange_counts *out)
+{
+    struct spoiled *spoiled = (struct spoiled *)(void *)exchange;
+    return spoiled->inner->operations->counts(spoiled->inner, worker, out);
+}
+
+/* train_spoiled -- a run in which contributions from .. until - 1 (from 1) are computed from such parameters */
+static int train_spoiled(const struct dataset *data, enum recipe_non_finite policy, float with, uint64_t from,
+                         uint64_t until, struct fault *fault)
+{
+    static const struct exchange_operations operations = {.begin = spoiled_begin,
+                                                          .parameter = spoiled_parameter,
+                                                          .gradient = spoiled_gradient,
+                                                          .push = spoiled_push,
+                                                          .finish = spoiled_finish,
+                                                          .settle = spoiled_end,
+                                                          .counts = spoiled_counts,
+                                                          .leave = spoiled_end};
+    struct settings settings = usual();
+    struct recipe recipe;
+    struct result result = {0};
+    settings.recipe.non_finite = policy;
+    assert_int_equal(trainer_recipe(&settings, data, 1, &recipe, fault), 0);
+    struct exchange *inner = reference_new(&recipe, 1, fault);
+    assert_non_null(inner);
+    struct spoiled spoiled = {.exchange = *inner, .inner = inner, .spoiled_from = from, .with = with};
+    spoiled.spoiled_until = until;
+    spoiled.exchange.operations = &operations;
+    for (unsigned v = 0; v < NETWORK_VARIABLES; v++) {
+        spoiled.values[v] = calloc(network_variables()[v].elements, sizeof(float));
+        assert_non_null(spoiled.values[v]);
+    }
+    int rc = trainer_run(&settings, &recipe, data, &spoiled.exchange, &result);
+    for (unsigned v = 0; v < NETWORK_VARIABLES; v++)
+        free(spoiled.values[v]);
+    inner->operations->close(inner);
+    result_clear(&result);
+    return rc;
+}
+
+static void a_loss_that_cannot_recover_ends_training_under_every_policy(void **state)
+{
+    static const enum recipe_non_finite policies[] = {RECIPE_DROP, RECIPE_SKIP};
+    for (size_t i = 0; i < 2; i++) {
+        struct fault fault = {0};
+        /* the parameters are no numbers */
+        assert_int_equal(train_spoiled(*state, policies[i], NAN, 5, 6, &fault), -1);
+        assert_int_equal(fault.status, FAULT_PERMANENT);
+        assert_non_null(
+            strstr(fault.text, "the loss of step 4 is not a number any more, nor are the parameters"));
+        /* they are, but too large for any loss to be one */
+        fault = (struct fault){0};
+        assert_int_equal(train_spoiled(*state, policies[i], 1e30F, 5, UINT64_MAX, &fault), -1);
+        assert_int_equal(fault.status, FAULT_PERMANENT);
+        assert_non_null(strstr(fault.text, "is not a number, nor were the 9 before it: give a smaller --lr"));
+    }
+}
+
+static void a_few_losses_that_are_no_numbers_end_nothing_with_drop_or_skip(void **state)
+{
+    struct fault fault = {0};
+    assert_int_equal(train_spoiled(*state, RECIPE_DROP, 1e30F, 5, 14, &fault), 0);
+    assert_int_equal(train_spoiled(*state, RECIPE_SKIP, 1e30F, 5, 14, &fault), 0);
+}
+
 static void too_few_images_are_told(void **state)
 {
     struct settings settings = usual();
@@ -336,6 +456,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(alone_a_pass_takes_more_steps, setup, teardown),
         cmocka_unit_test_setup_teardown(training_learns, setup, teardown),
         cmocka_unit_test_setup_teardown(a_rate_too_high_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_loss_that_cannot_recover_ends_training_under_every_policy, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_few_losses_that_are_no_numbers_end_nothing_with_drop_or_skip, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(too_few_images_are_told, setup, teardown),
         cmocka_unit_test(a_loss_that_is_no_number_is_null_in_the_result),
         cmocka_unit_test(the_digest_is_over_the_bytes_in_declaration_order),
