@@ -12,7 +12,7 @@
 #include "perf/test/table.h"
 #include "transport/base/streams.h"
 
-#define PERF_TEXT_BYTES 1024
+#define PERF_TEXT_BYTES 2048
 
 /* perf_list -- the table of tests or comparisons. */
 static void perf_list(const struct perf_test *(*at)(size_t))

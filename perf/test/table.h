@@ -5,7 +5,7 @@
 
 #include "perf/test.h"
 
-extern const struct perf_test test_aggregate, test_apply;
+extern const struct perf_test test_aggregate, test_apply, test_step;
 
 /* test_at -- test number i in the order of --help; NULL: no more. */
 const struct perf_test *test_at(size_t i);
