@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-static const struct perf_test *const compare_table[] = {&compare_memory};
+static const struct perf_test *const compare_table[] = {&compare_memory, &compare_mpi};
 
 /* compare_at -- see table.h. */
 const struct perf_test *compare_at(size_t i)
