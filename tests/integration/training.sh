@@ -54,9 +54,9 @@ differ() {
     [[ "$seen" != *" $digest "* ]] || wrong "$1 changes nothing"
     seen+="$digest "
 }
-# refused PART FLAGS: a job that must end with status 2, and say so
+# refused PART FLAGS: a job that must end with status 2, and say so; what it said is left in $said
 refused() {
-    local part=$1 said
+    local part=$1
     shift
     said=$(timeout 60 "$run" --workers 3 --transport shm --log warn -- "$bin/stepgate-fashion" "${short[@]}" "$@" 2>&1)
     same "status of $*" 2 $?

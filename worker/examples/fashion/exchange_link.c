@@ -9,6 +9,8 @@
 #include "stepgate/stepgate.h"
 #include "worker/examples/fashion/interrupt.h"
 
+enum { EXCHANGE_LEAVE_MS = 2000 };
+
 /* exchange_fault -- hand on the library's last error: text and remedy in one line */
 int exchange_fault(struct fault *fault, int status, int code)
 {
@@ -131,6 +133,13 @@ int exchange_link_observe(const struct exchange_link *link, struct stepgate_opti
     else
         stepgate_options_delete(&options);
     return code;
+}
+
+/* exchange_link_leave -- a job that has failed, or is not joined, needs no good-bye */
+void exchange_link_leave(struct exchange_link *link)
+{
+    if (link->job != NULL)
+        (void)stepgate_job_leave(link->job, EXCHANGE_LEAVE_MS);
 }
 
 /* exchange_link_delete -- leave nothing behind; set NULL; safe on NULL */

@@ -30,6 +30,10 @@ unsigned exchange_link_rank(const struct exchange_link *link);
 /* exchange_link_observe -- options of an observer of the same job; 0 or the library's negative code */
 int exchange_link_observe(const struct exchange_link *link, struct stepgate_options **out);
 
+/* exchange_link_leave -- say good-bye, not for long and whatever comes of it: for a worker that ends before the first step by a fault of its
+ * own, which the ps would otherwise call lost */
+void exchange_link_leave(struct exchange_link *link);
+
 /* exchange_link_delete -- leave nothing behind; set NULL; safe on NULL */
 void exchange_link_delete(struct exchange_link **link);
 

@@ -157,6 +157,9 @@ close_exchange:
 clear_data:
     if (joining && interrupt_signal() != 0)
         fault_set(fault, 128 + interrupt_signal(), "ended by signal %d while joining", interrupt_signal());
+    /* What does not fit the number of workers does not fit any of them: all say so, and nobody is missed. */
+    if (rc < 0 && link != NULL && fault->status == FAULT_USAGE)
+        exchange_link_leave(link);
     dataset_clear(&data);
     return rc;
 }
