@@ -159,6 +159,11 @@ static void shard_report_step(struct shard_model *model, uint64_t now)
                                 .step = model->step,
                                 .slot_kind = SLOT_GRADIENT,
                                 .set_kind = MESSAGE_SET_ALL};
+        for (uint32_t w = 0; w < model->board.workers; w++) {
+            uint32_t quota = model_quota(model->model, model->board.workers, w);
+            for (uint64_t s = model->step * quota; s < (model->step + 1) * quota; s++)
+                early.count += shard_seal_of(model, w, s)->weight > 0;
+        }
         struct optimizer_powers powers;
         struct optimizer_hyper hyper;
         optimizer_powers_start(model->model, &powers);

@@ -86,6 +86,22 @@ static int order_rank(struct shard_model *model, uint32_t rank, const struct mes
     return status;
 }
 
+/* order_check_count -- of a set of many, what has no seal here is not found at all: the leader's count tells. */
+static int order_check_count(const struct shard_model *model, const struct message *m)
+{
+    uint32_t here = model->board.order.count;
+    bool many = (m->kind == MESSAGE_COMMIT || m->kind == MESSAGE_MEASURE) &&
+                (m->set_kind == MESSAGE_SET_ALL || m->set_kind == MESSAGE_SET_RANKS);
+
+    if (!many || here == m->count)
+        return 0;
+    return error_set(
+        STEPGATE_EPROTOCOL, 0, "this is a defect of stepgate: report it, with the logs of every ps",
+        "internal error: ps %u is to apply %u contributions to step %llu of model %s, and has "
+        "seals of %u",
+        model->shard->config.number, m->count, (unsigned long long)m->step, model->model->name, here);
+}
+
 /* order_set -- who contributes, with which factors. */
 static int order_set(struct shard_model *model, const struct message *m)
 {
@@ -121,7 +137,7 @@ static int order_set(struct shard_model *model, const struct message *m)
         order->accumulated = true;
         order->divisor = model->accumulated;
     }
-    return status;
+    return status != 0 ? status : order_check_count(model, m);
 }
 
 /* order_kind -- what the lanes do with it. */

@@ -48,14 +48,30 @@ static void alone_start(struct alone *a)
     a->shares[0].sealed_next = 1;
 }
 
-/* alone_commit -- the leader wants step 0 made of the first contribution of this worker alone. */
+/* alone_order -- the leader wants step 0 made of this set. */
+static void alone_order(struct alone *a, const struct message *order)
+{
+    shard_order(&a->shard, order, 1);
+    free(a->model.orders);
+}
+
+/* alone_commit -- of the first contribution of this worker alone. */
 static void alone_commit(struct alone *a, uint32_t rank)
 {
-    const struct message commit = {
-        .kind = MESSAGE_COMMIT, .slot_kind = SLOT_GRADIENT, .set_kind = MESSAGE_SET_ONE, .rank = rank};
+    alone_order(a, &(struct message){.kind = MESSAGE_COMMIT,
+                                     .slot_kind = SLOT_GRADIENT,
+                                     .set_kind = MESSAGE_SET_ONE,
+                                     .rank = rank});
+}
 
-    shard_order(&a->shard, &commit, 1);
-    free(a->model.orders);
+/* alone_many -- of so many contributions of both workers. */
+static void alone_many(struct alone *a, int kind, uint32_t set_kind, uint32_t count)
+{
+    struct message order = {
+        .kind = kind, .slot_kind = SLOT_GRADIENT, .set_kind = set_kind, .count = count, .length = 1};
+
+    order.part[0] = (uint8_t)(count == 2 ? 3 : 1);
+    alone_order(a, &order);
 }
 
 static void a_contribution_that_is_here_goes_to_the_lanes(void **state)
@@ -85,11 +101,36 @@ static void a_contribution_without_a_seal_ends_the_job(void **state)
     assert_non_null(strstr(a.shard.failure.remedy, "report it"));
 }
 
+static void a_set_of_many_of_which_one_has_no_seal_ends_the_job(void **state)
+{
+    static const int kinds[] = {MESSAGE_COMMIT, MESSAGE_MEASURE};
+    static const uint32_t sets[] = {MESSAGE_SET_ALL, MESSAGE_SET_RANKS};
+
+    (void)state;
+    for (int k = 0; k < 2; k++)
+        for (int s = 0; s < 2; s++) {
+            struct alone a;
+            alone_start(&a);
+            alone_many(&a, kinds[k], sets[s], 2);
+            assert_true(a.shard.failed);
+            assert_false(a.model.ordered);
+            assert_int_equal(a.shard.failure.code, STEPGATE_EPROTOCOL);
+            assert_non_null(strstr(a.shard.failure.text,
+                                   "internal error: ps 1 is to apply 2 contributions to "
+                                   "step 0 of model m, and has seals of 1"));
+            alone_start(&a);
+            alone_many(&a, kinds[k], sets[s], 1);
+            assert_false(a.shard.failed);
+            assert_true(a.model.ordered);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_contribution_that_is_here_goes_to_the_lanes),
         cmocka_unit_test(a_contribution_without_a_seal_ends_the_job),
+        cmocka_unit_test(a_set_of_many_of_which_one_has_no_seal_ends_the_job),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
