@@ -295,8 +295,10 @@ static int server_make_shard(struct stepgate_server *server, uint64_t incarnatio
                                   .memory_available = server_memory_available,
                                   .log = knobs->log};
 
-    if (sets_records(server->sets))
-        config.record = sets_record;
+    if (server->sets != NULL) {
+        config.declare = sets_model;
+        config.record = sets_commit;
+    }
     if (sets_replays(server->sets))
         config.replay = sets_replay;
     config.sets_context = server->sets;

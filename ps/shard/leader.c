@@ -83,6 +83,11 @@ int leader_place(struct shard_model *model)
         return error_set(STEPGATE_EINVAL, 0, "use fewer workers, or R = T",
                          "%u workers with %u slots each: a step names at most %u contributions", workers,
                          model->depth, MESSAGE_WORKERS_MAX);
+    if (shard->config.declare != NULL) {
+        int status = shard->config.declare(shard->config.sets_context, m, model->fingerprint);
+        if (status != 0)
+            return status;
+    }
     optimizer_powers_start(m, &lead->powers);
     lead->numbers = *m;
     return mode_new(&settings, &lead->mode);
@@ -160,9 +165,9 @@ static int leader_record(const struct shard_model *model, const struct mode_deci
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory to record a set of %u contributors", d->count);
     for (uint32_t i = 0; i < d->count; i++)
         ranks[i] = d->set[i].rank;
-    config->record(config->sets_context, model->model->name, d->step, ranks, d->count);
+    int status = config->record(config->sets_context, model->model->name, d->step, ranks, d->count);
     free(ranks);
-    return 0;
+    return status;
 }
 
 /* leader_describe -- a commit for all shards: whose contributions, and the numbers to apply them with. */

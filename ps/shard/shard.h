@@ -19,6 +19,8 @@ struct shard_fabric {
     struct stepgate_queue *queue;
 };
 
+struct model;
+
 struct shard_config {
     uint32_t number, shards, workers, lanes;
     const char *listen;                            /* "host:port" */
@@ -34,8 +36,10 @@ struct shard_config {
     uint64_t group_bytes, cut_bytes;
     int64_t join_timeout_ms, liveness_ms, close_timeout_ms, stall_report_ms, step_timeout_ms; /* <= 0: none */
     uint64_t (*memory_available)(void); /* NULL: not looked at */
-    /* strict with R < T: where the contributors of each committed step go, and where they come from again; NULL: nowhere. On shard 0. */
-    void (*record)(void *context, const char *model, uint64_t step, const uint32_t *ranks, uint32_t count);
+    /* On shard 0: whether a model may be recorded or replayed at all; where the contributors of each committed step of strict mode go (an error ends the job; the
+     * ranks may be changed), and where, with R < T, they come from again; NULL: nowhere. */
+    int (*declare)(void *context, const struct model *model, const uint8_t *fingerprint);
+    int (*record)(void *context, const char *model, uint64_t step, uint32_t *ranks, uint32_t count);
     bool (*replay)(void *context, const char *model, uint64_t step, const uint32_t **ranks, uint32_t *count);
     void *sets_context;
     struct log_sink log;

@@ -59,18 +59,18 @@ static int cluster_fabric(struct cluster *c, const char *name, struct world_node
 }
 
 /* cluster_keep_set -- whose contributions made a step. */
-static void cluster_keep_set(void *context, const char *model, uint64_t step, const uint32_t *ranks,
-                             uint32_t count)
+static int cluster_keep_set(void *context, const char *model, uint64_t step, uint32_t *ranks, uint32_t count)
 {
     struct cluster *c = context;
 
     (void)model;
     if (step >= CLUSTER_SETS_MAX)
-        return;
+        return 0;
     c->sets[step] = 0;
     for (uint32_t i = 0; i < count; i++)
         c->sets[step] |= 1u << ranks[i];
     c->set_count = step + 1;
+    return 0;
 }
 
 /* cluster_hear -- what a ps says. */
