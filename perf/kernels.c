@@ -47,18 +47,18 @@ int kernels_new(struct kernels *k, const char *optimizer, size_t slots, size_t n
                  STREAM_UNIT, KERNELS_SLOTS_MAX);
         return -1;
     }
-    k->hyper = (struct optimizer_hyper){.rate = 0.01f,
-                                        .momentum = 0.9f,
-                                        .rho = 0.9f,
-                                        .beta1 = 0.9f,
-                                        .beta2 = 0.999f,
-                                        .epsilon = 1e-8f,
-                                        .one_minus_rho = 0.1f,
-                                        .one_minus_beta1 = 0.1f,
-                                        .one_minus_beta2 = 0.001f,
-                                        .alpha = 0.01f,
-                                        .root2 = 0.03f,
-                                        .scale = 1};
+    k->hyper.in_f32 = (struct optimizer_scalars_f32){.rate = 0.01f,
+                                                     .momentum = 0.9f,
+                                                     .rho = 0.9f,
+                                                     .beta1 = 0.9f,
+                                                     .beta2 = 0.999f,
+                                                     .epsilon = 1e-8f,
+                                                     .one_minus_rho = 0.1f,
+                                                     .one_minus_beta1 = 0.1f,
+                                                     .one_minus_beta2 = 0.001f,
+                                                     .alpha = 0.01f,
+                                                     .root2 = 0.03f,
+                                                     .scale = 1};
     float **arrays[KERNELS_SLOTS_MAX + 8];
     size_t count = 0;
     for (size_t i = 0; i < slots; i++)
@@ -159,12 +159,12 @@ static float kernels_plain(const struct kernels *k, enum kernels_what what, size
     if (what == KERNELS_AGGREGATE)
         return sum;
     if (strcmp(k->rule->name, "sgd") == 0) {
-        float change = (float)k->hyper.rate * sum;
+        float change = k->hyper.in_f32.rate * sum;
         return k->parameters[0][i] - change;
     }
     if (strcmp(k->rule->name, "momentum") != 0)
         return NAN;
-    float kept = (float)k->hyper.momentum * moment, fresh = kept + sum, change = (float)k->hyper.rate * fresh;
+    float kept = k->hyper.in_f32.momentum * moment, fresh = kept + sum, change = k->hyper.in_f32.rate * fresh;
     return k->parameters[0][i] - change;
 }
 

@@ -53,7 +53,7 @@ int stepgate_model_variable(struct stepgate_model *model, const char *name, int 
 /*
  * stepgate_model_variable_set -- an option of a declared variable, before commit. In brackets: what holds without it.
  *   of trained and sparse variables:
- *   "learning_rate_scale"  a number from 0 to 1e30      (1): the rate of this variable is learning_rate times this, a product in f32
+ *   "learning_rate_scale"  a number from 0 to 1e30      (1): the rate of this variable is learning_rate times this, a product in the type it is computed in
  *   "decays"               yes | no                     (yes): l2_decay and weight_decay hold; usually no for biases and normalisations
  *   "frozen"               yes | no                     (no): keeps its value; nothing is applied to it
  *   "average"              yes | no                     (yes with average_decay): has a moving average
@@ -102,7 +102,8 @@ int stepgate_model_variable_set(struct stepgate_model *model, int id, const char
  *                  torch: s = rho * s + (1 - rho) * g * g; m = momentum * m + g / (sqrt(s) + epsilon); v -= lr * m; both start at 0
  *        adam      m += (g - m) * (1 - beta1); s += (g * g - s) * (1 - beta2); v -= m * lr_t / (sqrt(s) + epsilon) with
  *                  lr_t = lr * sqrt(1 - beta2^t) / (1 - beta1^t), t = updates so far + 1 (a skipped step is none)
- *                  The numbers of an optimizer (rates, betas, powers) are f32 for every variable, f64 ones too, as in TensorFlow's kernels
+ *                  The numbers of an optimizer (rates, betas, powers) have the type that the variable is computed in, as in TensorFlow's kernels:
+ *                  f64 for f64 variables, f32 for all others
  *                  torch: the same m, s = beta2 * s + (1 - beta2) * g * g;
  *                  v -= lr / (1 - beta1^t) * (m / (sqrt(s) / sqrt(1 - beta2^t) + epsilon))
  *        adamw     v -= lr * weight_decay * v, then adam
@@ -125,7 +126,7 @@ int stepgate_model_variable_set(struct stepgate_model *model, int id, const char
  *   "average_decay"         from 0 to below 1          (0: off) all but none: average -= (1 - d) * (average - v), d = average_decay
  *   "average_by_step"       yes | no                   (no) d = min(average_decay, (1 + n) / (10 + n)) with n = step + 1
  *
- * The rate of step k, computed in double and rounded to f32 once; k counts the steps taken before
+ * The rate of step k, computed in double and, but for f64 variables, rounded to f32 once; k counts the steps taken before
  *   "learning_rate"         from -1e30 to 1e30         (0.01) all but none, as all keys of the rate
  *   "schedule"              constant | linear | exponential | cosine   (linear when learning_rate_steps is set, else constant)
  *        constant     learning_rate

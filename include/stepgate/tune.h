@@ -44,7 +44,7 @@ int stepgate_model_tune(struct stepgate_model *model, const char *key, const cha
 const char *stepgate_model_slot_name(const struct stepgate_model *model, unsigned index);
 /*
  * stepgate_model_slot -- the slot of that name of one trained or sparse variable, as of one exact step (step may be NULL). out: as many elements as the variable, f32 (f64 for an
- * f64 variable); bytes must be their size. "beta1_power" and "beta2_power" of adam and adamw (formula tf) are one f32 each, of the model: id is ignored.
+ * f64 variable); bytes must be their size. "beta1_power" and "beta2_power" of adam and adamw (formula tf) are one f32 each, of the model: id is ignored (f64 variables use powers of their own, in f64).
  * Errors: EAGAIN, ETIMEOUT, ENOENT (no such slot), EINVAL, ESTATE, ELOST.
  */
 int stepgate_model_slot(struct stepgate_model *model, int id, const char *name, int ms, void *out,

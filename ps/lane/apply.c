@@ -433,7 +433,7 @@ static void apply_accumulate(struct apply *apply, const struct apply_part *part)
 }
 
 /* apply_fill -- n elements of a state arena. */
-static void apply_fill(uint8_t *arena, const struct apply_part *part, float value)
+static void apply_fill(uint8_t *arena, const struct apply_part *part, double value)
 {
     bool wide = part->variable->dtype == STEPGATE_F64;
     void *at = arena + part->fragment->state_offset;
@@ -442,7 +442,7 @@ static void apply_fill(uint8_t *arena, const struct apply_part *part, float valu
         if (wide)
             ((double *)at)[i] = value;
         else
-            ((float *)at)[i] = value;
+            ((float *)at)[i] = (float)value;
 }
 
 /* apply_widened -- a state arena takes over the values as they are computed with. */

@@ -29,29 +29,10 @@ const struct optimizer_rule *optimizer_rule(int optimizer, bool torch)
 }
 
 /* optimizer_slot_initial -- see the header. */
-float optimizer_slot_initial(const struct optimizer_rule *rule, unsigned slot, double initial_accumulator)
+double optimizer_slot_initial(const struct optimizer_rule *rule, unsigned slot, double initial_accumulator)
 {
     assert(slot < rule->slots);
-    return slot == 0 && rule->accumulator ? (float)initial_accumulator : rule->slot_initial[slot];
-}
-
-/* rule_hyper -- the scalars as they hold for one variable. */
-static struct optimizer_hyper rule_hyper(const struct optimizer_rule *rule,
-                                         const struct optimizer_variable *options,
-                                         const struct optimizer_hyper *hyper)
-{
-    struct optimizer_hyper own = *hyper;
-
-    if (options->rate_scale != 1) {
-        own.rate *= options->rate_scale;
-        own.alpha *= options->rate_scale;
-        own.decay *= options->rate_scale;
-    }
-    if (!options->decays)
-        own.decay = 0;
-    if (!options->decays || !rule->decays)
-        own.l2 = 0;
-    return own;
+    return slot == 0 && rule->accumulator ? initial_accumulator : (double)rule->slot_initial[slot];
 }
 
 #define BOTH_TEMPLATE "ps/optimizer/apply.inc"

@@ -8,8 +8,8 @@
  *   g = g + l2 * var                                 l2 != 0, the variable decays, every rule but none
  *   the rule                                         see the file that is named as it
  *   average = average - average_rate * (average - var)
- * with rate, alpha and decay multiplied (in f32) by the variable's scale of the rate where that is not 1. An f64 variable uses the same f32
- * scalars, widened. No element's bits depend on which others are in the same call.
+ * with rate, alpha and decay multiplied (in the computing type) by the variable's scale of the rate where that is not 1. Scalars are those of the
+ * computing type (hyper.h). No element's bits depend on which others are in the same call.
  */
 #ifndef PS_OPTIMIZER_RULE_H
 #define PS_OPTIMIZER_RULE_H
@@ -24,8 +24,8 @@
 
 /* What a variable has of its own. */
 struct optimizer_variable {
-    float rate_scale; /* 1: none */
-    bool decays;      /* l2 and decay hold for it */
+    double rate_scale; /* 1: none */
+    bool decays;       /* l2 and decay hold for it */
 };
 
 struct optimizer_rule {
@@ -36,16 +36,16 @@ struct optimizer_rule {
     float slot_initial[OPTIMIZER_SLOTS_MAX];
     bool accumulator; /* the first slot starts at initial_accumulator instead */
     /* One block: changes var and the slots in place. No array overlaps another. */
-    void (*block_f32)(const struct optimizer_hyper *h, const float *restrict gradient, float *restrict var,
-                      float *restrict first, float *restrict second, size_t n);
-    void (*block_f64)(const struct optimizer_hyper *h, const double *restrict gradient, double *restrict var,
-                      double *restrict first, double *restrict second, size_t n);
+    void (*block_f32)(const struct optimizer_scalars_f32 *h, const float *restrict gradient,
+                      float *restrict var, float *restrict first, float *restrict second, size_t n);
+    void (*block_f64)(const struct optimizer_scalars_f64 *h, const double *restrict gradient,
+                      double *restrict var, double *restrict first, double *restrict second, size_t n);
 };
 
 /* optimizer_rule -- of an optimizer (enum model_optimizer) and formula; NULL if there is no such optimizer. */
 const struct optimizer_rule *optimizer_rule(int optimizer, bool torch);
-/* optimizer_slot_initial -- what every element of a slot starts as. */
-float optimizer_slot_initial(const struct optimizer_rule *rule, unsigned slot, double initial_accumulator);
+/* optimizer_slot_initial -- what every element of a slot starts as, before it is rounded to the computing type. */
+double optimizer_slot_initial(const struct optimizer_rule *rule, unsigned slot, double initial_accumulator);
 /*
  * optimizer_apply_f32 -- one step of n elements, any n. gradient is the mean. next may be now (a master copy) or lie apart from it; slots
  * and average are changed in place; average may be NULL. slots has rule->slots arrays (NULL if there are none).

@@ -11,7 +11,7 @@
 #include "transport/base/bytes.h"
 #include "transport/base/error.h"
 
-#define DESCRIBE_FORMAT 2
+#define DESCRIBE_FORMAT 3
 #define DESCRIBE_NUMBER_BYTES 8 /* at most, of one key or option */
 
 static_assert(MODEL_FINGERPRINT_BYTES == crypto_hash_sha256_BYTES, "the fingerprint is a SHA-256");

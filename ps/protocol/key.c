@@ -183,7 +183,7 @@ static const struct option options[] = {
     {.value = COUNT("rows_max", VALUE_U64, rows_max, 1, VALUE_WHOLE_MAX), .kinds = BIT(STEPGATE_SPARSE)},
     {.value = CHOICE("row_mean", row_mean, key_row_means), .kinds = BIT(STEPGATE_SPARSE)},
     {.value = CHOICE("assign", assign, key_assigns), .kinds = BIT(STEPGATE_ASSIGNED)},
-    {.value = {FIELD("learning_rate_scale", VALUE_F32, learning_rate_scale), .high = VALUE_NUMBER_MAX},
+    {.value = {FIELD("learning_rate_scale", VALUE_F64, learning_rate_scale), .high = VALUE_NUMBER_MAX},
      .kinds = OPTIMIZED,
      .optimizers = RATED},
     {.value = {FIELD("decays", VALUE_FLAG, decays), .words = key_answers},

@@ -10,6 +10,8 @@
 #include "transport/handshake/proof.h"
 
 static_assert(MESSAGE_PART_BYTES + 120 <= MESSAGE_BYTES_MAX, "a model part with its fields fits one message");
+static_assert(MESSAGE_RANKS_BYTES + 4 * MESSAGE_HYPER + 39 <= MESSAGE_BYTES_MAX,
+              "so does the largest commit");
 
 /* message_pack_error -- the fields of an ABORT. */
 static void message_pack_error(struct bytes_writer *w, const struct stepgate_error *error)

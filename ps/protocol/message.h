@@ -73,14 +73,15 @@ enum message_kind {
         35 /* who asked -> leader: model, offset (id): read, or no longer wanted. shard -> who asked: it cannot be made here */
 };
 
-#define MESSAGE_BYTES_MAX 1024u /* every transport carries this */
-#define MESSAGE_PART_BYTES 896u /* of a model, per MODEL_PART; of the bitmap of a COMMIT */
-#define MESSAGE_WORKERS_MAX (8u * MESSAGE_PART_BYTES) /* where a COMMIT names its ranks */
+#define MESSAGE_BYTES_MAX 1024u  /* every transport carries this */
+#define MESSAGE_PART_BYTES 896u  /* of a model, per MODEL_PART; of the bitmap of a SEAL */
+#define MESSAGE_RANKS_BYTES 768u /* of the bitmap of a COMMIT or MEASURE, which has the numbers beside it */
+#define MESSAGE_WORKERS_MAX (8u * MESSAGE_RANKS_BYTES) /* where a COMMIT names its ranks */
 #define MESSAGE_ABSENT_MAX                                                                                   \
     (8u * MESSAGE_PART_BYTES) /* variables of a model in which a SEAL can call some absent */
 #define MESSAGE_EVERYBODY UINT32_MAX
 #define MESSAGE_TEXT_BYTES 128u
-#define MESSAGE_HYPER 16u
+#define MESSAGE_HYPER 48u /* words: 16 f64, then 16 f32 */
 
 /* How a COMMIT says whose contributions are summed. */
 enum message_set {
@@ -109,7 +110,8 @@ struct message {
     double weight, norm;
     bool finite;
     uint32_t slot_kind, set_kind, count;
-    uint32_t hyper[MESSAGE_HYPER], powers[2]; /* bits of f32 */
+    uint32_t hyper[MESSAGE_HYPER]; /* the words of struct optimizer_hyper, in its order */
+    uint32_t powers[2];            /* bits of f32 */
     uint32_t verdict;
     uint64_t verdict_step, staleness;
     uint64_t counters[4]; /* accepted, stale, non-finite, empty */

@@ -36,7 +36,7 @@ struct model_variable {
     uint64_t gradient_bytes;      /* elements x size of gradient_dtype, as if every row were pushed */
     uint64_t rows, row_elements;  /* sparse: rows x row_elements == elements */
     uint64_t rows_max;            /* sparse: most rows of one push; from commit on 1..rows */
-    float learning_rate_scale;    /* trained, sparse */
+    double learning_rate_scale;   /* trained, sparse */
     bool decays, frozen, average; /* trained, sparse; average is resolved by model_check_keys */
     int row_mean;                 /* sparse: enum model_row_mean */
     int assign;                   /* assigned: enum model_assign */

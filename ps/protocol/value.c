@@ -23,8 +23,7 @@ static size_t value_bytes(const struct value *value)
     switch (value->kind) {
     case VALUE_CHOICE: return sizeof(int);
     case VALUE_FLAG: return sizeof(bool);
-    case VALUE_U32:
-    case VALUE_F32: return 4;
+    case VALUE_U32: return 4;
     default: return 8;
     }
 }
@@ -40,7 +39,6 @@ double value_get(const struct value *value, const void *object)
     case VALUE_U32: return *(const uint32_t *)at;
     case VALUE_I64: return (double)*(const int64_t *)at;
     case VALUE_U64: return (double)*(const uint64_t *)at;
-    case VALUE_F32: return (double)*(const float *)at;
     default: return *(const double *)at;
     }
 }
@@ -56,7 +54,6 @@ void value_put(const struct value *value, void *object, double number)
     case VALUE_U32: *(uint32_t *)at = (uint32_t)number; return;
     case VALUE_I64: *(int64_t *)at = (int64_t)number; return;
     case VALUE_U64: *(uint64_t *)at = (uint64_t)number; return;
-    case VALUE_F32: *(float *)at = (float)number; return;
     default: *(double *)at = number;
     }
 }
@@ -110,8 +107,7 @@ static const char *value_limit(double limit, char *text, size_t size)
 /* value_vanishes -- a number that is on, but in f32, which counts, is off. */
 static bool value_vanishes(const struct value *value, double number)
 {
-    return value->off && (value->kind == VALUE_F64 || value->kind == VALUE_F32) && number != 0 &&
-           (float)number == 0;
+    return value->off && value->kind == VALUE_F64 && number != 0 && (float)number == 0;
 }
 
 /* value_read -- the field from a text. */
@@ -131,7 +127,7 @@ int value_read(const struct value *value, void *object, const char *text)
     if (tiny || value_vanishes(value, number))
         return error_set(STEPGATE_EINVAL, 0, "use 0, or a greater number",
                          "%s: `%s` is too near to 0 for a 32-bit float", value->name, text);
-    if (value->kind != VALUE_F32 && value->kind != VALUE_F64 && number != floor(number))
+    if (value->kind != VALUE_F64 && number != floor(number))
         return error_set(STEPGATE_EINVAL, 0, "", "%s: `%s` is not a whole number", value->name, text);
     value_put(value, object, number);
     return 0;
@@ -155,13 +151,13 @@ bool value_same(const struct value *value, const void *first, const void *other)
     return memcmp(value_at(value, first), value_at(value, other), value_bytes(value)) == 0;
 }
 
-/* value_digits -- a number with as many digits as tell it from every other of its type. */
-static void value_digits(const struct value *value, double number, char text[VALUE_TEXT_BYTES])
+/* value_digits -- a number with as many digits as tell it from every other. */
+static void value_digits(double number, char text[VALUE_TEXT_BYTES])
 {
     for (int digits = 6; digits <= 17; digits++) {
         snprintf(text, VALUE_TEXT_BYTES, "%.*g", digits, number);
         double back = strtod(text, NULL);
-        if (value->kind == VALUE_F32 ? (float)back == (float)number : back == number)
+        if (back == number)
             return;
     }
 }
@@ -174,8 +170,7 @@ void value_text(const struct value *value, const void *object, char text[VALUE_T
     switch (value->kind) {
     case VALUE_CHOICE: snprintf(text, VALUE_TEXT_BYTES, "%s", value_word(value->words, (int)number)); return;
     case VALUE_FLAG: snprintf(text, VALUE_TEXT_BYTES, "%s", value->words[number != 0]); return;
-    case VALUE_F32:
-    case VALUE_F64: value_digits(value, number, text); return;
+    case VALUE_F64: value_digits(number, text); return;
     default: snprintf(text, VALUE_TEXT_BYTES, "%.0f", number);
     }
 }

@@ -15,7 +15,6 @@ enum value_kind {
     VALUE_U32,        /* whole numbers */
     VALUE_I64,
     VALUE_U64,
-    VALUE_F32,
     VALUE_F64
 };
 

@@ -12,6 +12,8 @@
 
 enum shard_tag { SHARD_MEMBER = 0, SHARD_PEER = 1, SHARD_LEADER = 2, SHARD_OBSERVER = 3 };
 
+static_assert(OPTIMIZER_HYPER_WORDS == MESSAGE_HYPER, "the numbers of a step travel as they are");
+
 /* A worker of the job. */
 struct shard_member {
     struct link control; /* tag: SHARD_MEMBER + 4 * rank */

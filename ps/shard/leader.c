@@ -347,10 +347,11 @@ void leader_norm(struct shard *shard, uint32_t from, const struct message *m, ui
         return;
 #endif
     double norm = sqrt(exact_round(&lead->norm)), clip = lead->numbers.clip_global_norm;
-    float scale = isfinite(norm) ? (float)(norm > clip ? clip / norm : 1) : (float)NAN;
+    double scale = isfinite(norm) ? (norm > clip ? clip / norm : 1) : (double)NAN;
     struct optimizer_hyper hyper;
     memcpy(&hyper, lead->held.hyper, sizeof(hyper));
-    hyper.scale = scale;
+    hyper.in_f64.scale = scale;
+    hyper.in_f32.scale = (float)scale;
     memcpy(lead->held.hyper, &hyper, sizeof(hyper));
     lead->measuring = false;
     leader_commit(model, &lead->held, now);

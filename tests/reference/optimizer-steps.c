@@ -94,7 +94,7 @@ static void train(const struct model *model)
     for (size_t i = 0; i < ELEMENTS; i++) {
         var[i] = unit(&random);
         for (unsigned s = 0; s < rule->slots; s++)
-            slots[s][i] = optimizer_slot_initial(rule, s, model->initial_accumulator);
+            slots[s][i] = (float)optimizer_slot_initial(rule, s, model->initial_accumulator);
     }
     print_state(rule, 0);
     optimizer_powers_start(model, &powers);

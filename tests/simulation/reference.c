@@ -71,7 +71,7 @@ static int reference_variable(struct reference *r, uint32_t i)
         for (uint64_t e = 0; e < v->elements; e++)
             before[e] = now[e] = a == REFERENCE_VALUE || a == REFERENCE_AVERAGE
                                      ? plain_get(v->dtype, first, e)
-                                     : rule_initial(r->shape, a - REFERENCE_FIRST);
+                                     : rule_initial(r->shape, shape_wide(v), a - REFERENCE_FIRST);
     }
     return 0;
 }
@@ -86,6 +86,8 @@ int reference_start(struct reference *r, const struct shape *shape, const struct
     r->logs = logs;
     r->beta1_power = (float)shape->beta1;
     r->beta2_power = (float)shape->beta2;
+    r->wide_beta1_power = shape->beta1;
+    r->wide_beta2_power = shape->beta2;
     status = reference_frame(r);
     for (uint32_t v = 0; v < shape->variables && status == 0; v++)
         status = reference_variable(r, v);
@@ -243,7 +245,7 @@ static double reference_scale(struct reference *r)
     r->clipped += norm > clip;
     if (!isfinite(norm))
         return (double)NAN;
-    return (double)(float)(norm > clip ? clip / norm : 1);
+    return norm > clip ? clip / norm : 1;
 }
 
 /* reference_learn -- one step of a trained or sparse variable. */
@@ -268,22 +270,27 @@ static void reference_learn(struct reference *r, uint32_t i, const struct rule_s
 /* reference_apply -- one step of everything. */
 static void reference_apply(struct reference *r)
 {
-    struct rule_scalars scalars;
+    struct rule_scalars scalars[2]; /* of f32, of f64 */
 
     reference_divide(r);
-    rule_scalars_at(r, &scalars);
-    if (r->shape->clip_global_norm > 0)
-        scalars.scale = reference_scale(r);
+    for (int wide = 0; wide < 2; wide++)
+        rule_scalars_at(r, wide, &scalars[wide]);
+    if (r->shape->clip_global_norm > 0) {
+        scalars[1].scale = reference_scale(r);
+        scalars[0].scale = plain_round(false, scalars[1].scale);
+    }
     for (uint32_t i = 0; i < r->shape->variables; i++) {
         const struct shape_variable *v = &r->shape->variable[i];
         if (shape_moves(v))
-            reference_learn(r, i, &scalars);
+            reference_learn(r, i, &scalars[shape_wide(v)]);
         for (uint64_t e = 0; v->kind == STEPGATE_ASSIGNED && r->present[i] > 0 && e < v->elements; e++)
             plain_put(v->dtype, r->frames[r->step + 1].values[i], e, r->sums[i][e]);
     }
     r->updates++;
     r->beta1_power *= (float)r->shape->beta1;
     r->beta2_power *= (float)r->shape->beta2;
+    r->wide_beta1_power *= r->shape->beta1;
+    r->wide_beta2_power *= r->shape->beta2;
 }
 
 /* reference_next -- room for the next step, which is this one for now. */

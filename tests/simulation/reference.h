@@ -50,6 +50,7 @@ struct reference {
     uint32_t summed;                                      /* contributions */
     uint8_t *aux[SHAPE_WORKERS_MAX][SHAPE_VARIABLES_MAX]; /* what the ps keep */
     float beta1_power, beta2_power;
+    double wide_beta1_power, wide_beta2_power;
     uint64_t updates, clipped; /* clipped: steps whose global norm was */
 };
 
@@ -64,16 +65,16 @@ int reference_take(struct reference *reference, const struct reference_member *s
 /* reference_has -- is the contribution in the set of that step? */
 bool reference_has(const struct reference *reference, uint64_t step, uint32_t rank, uint64_t sequence);
 
-/* The scalars of one step, each an f32. */
+/* The scalars of one step, each of one type. */
 struct rule_scalars {
     double rate, momentum, rho, one_minus_rho, beta2, one_minus_beta1, one_minus_beta2, epsilon, alpha, root2,
         decay, l2, clip_value, average_rate, scale;
 };
-/* rule_scalars_at -- of a step, before the norm of its mean is known. */
-void rule_scalars_at(const struct reference *reference, struct rule_scalars *out);
+/* rule_scalars_at -- of a step, for variables that are computed in f64 (wide) or f32, before the norm of its mean is known. */
+void rule_scalars_at(const struct reference *reference, bool wide, struct rule_scalars *out);
 /* rule_slots -- arrays of state of the optimizer; rule_initial -- what each starts as. */
 int rule_slots(const struct shape *shape);
-double rule_initial(const struct shape *shape, int slot);
+double rule_initial(const struct shape *shape, bool wide, int slot);
 /* rule_element -- one step of one element: mean is its gradient, at[] points to its value, slots and average (NULL: none). */
 void rule_element(const struct shape *shape, const struct shape_variable *v,
                   const struct rule_scalars *scalars, double mean, double *const at[REFERENCE_ARRAYS]);

@@ -22,35 +22,38 @@ static double rule_rate(const struct shape *s, double k)
     }
 }
 
+#define R(x) plain_round(wide, (x))
+
 /* rule_scalars_at -- see the header. */
-void rule_scalars_at(const struct reference *r, struct rule_scalars *out)
+void rule_scalars_at(const struct reference *r, bool wide, struct rule_scalars *out)
 {
     const struct shape *s = r->shape;
     double k = (double)r->step, n = k + 1, t = (double)r->updates + 1, d = s->average_decay;
-    double rate = (double)(float)rule_rate(s, k);
+    double rate = R(rule_rate(s, k)), power1 = wide ? r->wide_beta1_power : (double)r->beta1_power,
+           power2 = wide ? r->wide_beta2_power : (double)r->beta2_power;
 
     *out = (struct rule_scalars){.rate = rate, .scale = 1, .alpha = rate, .root2 = 1};
-    out->momentum = (double)(float)s->momentum;
-    out->rho = (double)(float)s->rho;
-    out->one_minus_rho = (double)(float)(1 - s->rho);
-    out->beta2 = (double)(float)s->beta2;
-    out->one_minus_beta1 = (double)(float)(1 - s->beta1);
-    out->one_minus_beta2 = (double)(float)(1 - s->beta2);
-    out->epsilon = (double)(float)s->epsilon;
-    out->l2 = (double)(float)s->l2;
-    out->clip_value = (double)(float)s->clip_value;
+    out->momentum = R(s->momentum);
+    out->rho = R(s->rho);
+    out->one_minus_rho = R(1 - s->rho);
+    out->beta2 = R(s->beta2);
+    out->one_minus_beta1 = R(1 - s->beta1);
+    out->one_minus_beta2 = R(1 - s->beta2);
+    out->epsilon = R(s->epsilon);
+    out->l2 = R(s->l2);
+    out->clip_value = R(s->clip_value);
     if (s->average_by_step && (1 + n) / (10 + n) < d)
         d = (1 + n) / (10 + n);
-    out->average_rate = s->average_decay > 0 ? (double)(float)(1 - d) : 0;
+    out->average_rate = s->average_decay > 0 ? R(1 - d) : 0;
     if (s->optimizer == MODEL_ADAMW)
-        out->decay = (double)(float)(rate * s->weight_decay);
+        out->decay = R(rate * s->weight_decay);
     if (s->optimizer != MODEL_ADAM && s->optimizer != MODEL_ADAMW)
         return;
     if (s->torch) {
-        out->alpha = (double)(float)(rate / (1 - pow(s->beta1, t)));
-        out->root2 = (double)(float)sqrt(1 - pow(s->beta2, t));
+        out->alpha = R(rate / (1 - pow(s->beta1, t)));
+        out->root2 = R(sqrt(1 - pow(s->beta2, t)));
     } else {
-        out->alpha = (double)(float)(rate * sqrt(1 - (double)r->beta2_power) / (1 - (double)r->beta1_power));
+        out->alpha = R(rate * sqrt(1 - power2) / (1 - power1));
     }
 }
 
@@ -68,14 +71,12 @@ int rule_slots(const struct shape *s)
 }
 
 /* rule_initial -- see the header. */
-double rule_initial(const struct shape *s, int slot)
+double rule_initial(const struct shape *s, bool wide, int slot)
 {
     if (slot == 0 && s->optimizer == MODEL_ADAGRAD)
-        return (double)(float)s->accumulator;
+        return R(s->accumulator);
     return slot == 0 && s->optimizer == MODEL_RMSPROP && !s->torch ? 1 : 0;
 }
-
-#define R(x) plain_round(wide, (x))
 
 /* rule_adam -- both formulas. */
 static double rule_adam(const struct shape *s, const struct rule_scalars *h, bool wide, double alpha,
@@ -141,9 +142,9 @@ void rule_element(const struct shape *s, const struct shape_variable *v, const s
 {
     bool wide = shape_wide(v);
     double scale = (double)v->rate_scale, *var = at[REFERENCE_VALUE], *average = at[REFERENCE_AVERAGE];
-    double rate = scale == 1 ? h->rate : (double)(float)(h->rate * scale);
-    double alpha = scale == 1 ? h->alpha : (double)(float)(h->alpha * scale);
-    double decay = scale == 1 ? h->decay : (double)(float)(h->decay * scale);
+    double rate = scale == 1 ? h->rate : R(h->rate * scale);
+    double alpha = scale == 1 ? h->alpha : R(h->alpha * scale);
+    double decay = scale == 1 ? h->decay : R(h->decay * scale);
 
     if (h->scale != 1)
         g = R(h->scale * g);

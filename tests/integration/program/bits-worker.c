@@ -515,7 +515,8 @@ struct single {
     int workers, replicas, optimizer;
     double rate, average_decay, momentum, l2, clip_value, clip_norm, clip_global_norm;
     float power1, power2;
-    int count; /* contributions of a step, by (rank, number) */
+    double wide_power1, wide_power2; /* of f64 variables */
+    int count;                       /* contributions of a step, by (rank, number) */
     int ranks[BITS_WORKERS_MAX * BITS_EACH_MAX];
     double weights[BITS_WORKERS_MAX * BITS_EACH_MAX], factors[BITS_WORKERS_MAX * BITS_EACH_MAX];
     struct bits_part parts[BITS_WORKERS_MAX * BITS_EACH_MAX][BITS_VARIABLES];
@@ -690,31 +691,39 @@ static double single_scale(const struct single *s)
                 single_add(&sum, single_squares(s->variables[v].mean + i, n - i < unit ? n - i : unit));
     }
     double norm = sqrt(single_total(&sum));
-    return (double)(float)(norm > s->clip_global_norm ? s->clip_global_norm / norm : 1);
+    return norm > s->clip_global_norm ? s->clip_global_norm / norm : 1;
+}
+
+/* single_alpha -- adam's rate, in the type of the variable. */
+static double single_alpha(const struct single *s, int type)
+{
+    double rate = bits_round(type, s->rate);
+    double first = type == STEPGATE_F64 ? s->wide_power1 : (double)s->power1,
+           second = type == STEPGATE_F64 ? s->wide_power2 : (double)s->power2;
+
+    return bits_round(type, rate * sqrt(1 - second) / (1 - first));
 }
 
 /* single_element -- the optimizer on one element with gradient g. */
 static double single_element(const struct single *s, int v, uint64_t i, double g)
 {
     int type = bits_type(v), scaled = strcmp(bits_variables[v].name, "mixed") == 0;
-    float rate_f = (float)s->rate,
-          alpha_f = (float)((double)rate_f * sqrt(1 - (double)s->power2) / (1 - (double)s->power1));
-    double rate = (double)(scaled ? rate_f * 0.5F : rate_f),
-           alpha = (double)(scaled ? alpha_f * 0.5F : alpha_f);
-    double m = (double)(float)s->momentum, *a = &s->variables[v].first[i], *b = &s->variables[v].second[i];
+    double rate = bits_round(type, s->rate) * (scaled ? 0.5 : 1),
+           alpha = single_alpha(s, type) * (scaled ? 0.5 : 1);
+    double m = bits_round(type, s->momentum), *a = &s->variables[v].first[i], *b = &s->variables[v].second[i];
     double var = s->variables[v].exact[i];
 #define R(value) bits_round(type, (value))
     switch (s->optimizer) {
     case 's': return R(var - R(rate * g));
     case 'm': *a = R(R(m * *a) + g); return R(var - R(rate * *a));
     case 'r':
-        *a = R(*a + R(R(R(g * g) - *a) * (double)(float)(1 - 0.9)));
-        *b = R(R(m * *b) + R(R(rate * g) / R(sqrt(R(*a + (double)1e-10F)))));
+        *a = R(*a + R(R(R(g * g) - *a) * R(1 - 0.9)));
+        *b = R(R(m * *b) + R(R(rate * g) / R(sqrt(R(*a + R(1e-10))))));
         return R(var - *b);
     default:
-        *a = R(*a + R(R(g - *a) * (double)(float)(1 - 0.9)));
-        *b = R(*b + R(R(R(g * g) - *b) * (double)(float)(1 - 0.999)));
-        return R(var - R(R(*a * alpha) / R(R(sqrt(*b)) + (double)1e-8F)));
+        *a = R(*a + R(R(g - *a) * R(1 - 0.9)));
+        *b = R(*b + R(R(R(g * g) - *b) * R(1 - 0.999)));
+        return R(var - R(R(*a * alpha) / R(R(sqrt(*b)) + R(1e-8))));
     }
 #undef R
 }
@@ -724,8 +733,9 @@ static void single_apply(const struct single *s, int v, double scale)
 {
     const struct single_variable *x = &s->variables[v];
     int type = bits_type(v), decays = strcmp(bits_variables[v].name, "wide") != 0;
-    double clip = (double)(float)s->clip_value, l2 = (double)(float)s->l2;
+    double clip = bits_round(type, s->clip_value), l2 = bits_round(type, s->l2);
 
+    scale = bits_round(type, scale);
     for (uint64_t i = 0; i < bits_elements(&bits_variables[v]); i++) {
         double g = x->mean[i];
         if (x->divisor[i] == 0)
@@ -744,7 +754,7 @@ static void single_apply(const struct single *s, int v, double scale)
         x->now[i] = bits_round(bits_variables[v].dtype, x->exact[i]);
         double change = bits_round(type, x->average[i] - x->exact[i]);
         x->average[i] = bits_round(
-            type, x->average[i] - bits_round(type, (double)(float)(1 - s->average_decay) * change));
+            type, x->average[i] - bits_round(type, bits_round(type, 1 - s->average_decay) * change));
     }
 }
 
@@ -761,6 +771,8 @@ static void single_step(struct single *s, uint64_t step)
             single_apply(s, v, scale);
     s->power1 *= 0.9F;
     s->power2 *= 0.999F;
+    s->wide_power1 *= 0.9;
+    s->wide_power2 *= 0.999;
 }
 
 /* single_keys -- the keys that are known here; returns 0, or 1 after a word about the one that is not. */
@@ -831,6 +843,8 @@ static int single_run(const struct bits_flags *flags)
                          .optimizer = 's',
                          .rate = 0.01,
                          .power1 = 0.9F,
+                         .wide_power1 = 0.9,
+                         .wide_power2 = 0.999,
                          .power2 = 0.999F};
     for (int k = 0; k < flags->key_count; k++) /* what holds without the key */
         if (strcmp(flags->keys[k], "optimizer") == 0 && strcmp(flags->values[k], "momentum") == 0)

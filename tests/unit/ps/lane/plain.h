@@ -110,24 +110,40 @@ static inline double plain_publish(const struct plain_variable *x, double value)
     return out;
 }
 
+/* plain_scalars -- those of the type a variable is computed in, the rates as its scale makes them. */
+static inline struct optimizer_scalars_f64 plain_scalars(const struct plain_variable *x,
+                                                         const struct optimizer_hyper *hyper)
+{
+    struct optimizer_scalars_f64 h = hyper->in_f64;
+    double scale = plain_round(x, x->v->learning_rate_scale), wide[OPTIMIZER_SCALARS];
+    float narrow[OPTIMIZER_SCALARS];
+
+    memcpy(narrow, &hyper->in_f32, sizeof(narrow));
+    for (size_t i = 0; i < OPTIMIZER_SCALARS; i++)
+        wide[i] = (double)narrow[i];
+    if (!x->wide)
+        memcpy(&h, wide, sizeof(h));
+    h.rate = plain_round(x, h.rate * scale);
+    h.alpha = plain_round(x, h.alpha * scale);
+    h.decay = plain_round(x, h.decay * scale);
+    return h;
+}
+
 /* plain_rule -- one element's step, with gradient g: what the optimizer's documentation says, one operation after the other. */
 static inline void plain_rule(const struct plain *p, struct plain_variable *x, uint64_t i,
-                              const struct optimizer_hyper *h, double g)
+                              const struct optimizer_scalars_f64 *h, double g)
 {
     bool torch = p->model->torch;
-    double scale = (double)x->v->learning_rate_scale;
-    double rate = scale == 1 ? (double)h->rate : (double)(h->rate * x->v->learning_rate_scale);
-    double alpha = scale == 1 ? (double)h->alpha : (double)(h->alpha * x->v->learning_rate_scale);
-    double decay = scale == 1 ? (double)h->decay : (double)(h->decay * x->v->learning_rate_scale);
-    double *a = &x->slots[0][i], *b = &x->slots[1][i], var = x->exact[i], m = (double)h->momentum;
-    double clip = (double)h->clip_value, epsilon = (double)h->epsilon;
+    double rate = h->rate, alpha = h->alpha, decay = h->decay;
+    double *a = &x->slots[0][i], *b = &x->slots[1][i], var = x->exact[i], m = h->momentum;
+    double clip = h->clip_value, epsilon = h->epsilon;
 #define R(value) plain_round(x, (value))
     if (h->scale != 1)
-        g = R((double)h->scale * g);
+        g = R(h->scale * g);
     if (clip != 0)
         g = g > clip ? clip : g < -clip ? -clip : g;
     if (h->l2 != 0 && x->v->decays && p->model->optimizer != MODEL_NONE)
-        g = R(g + R((double)h->l2 * var));
+        g = R(g + R(h->l2 * var));
     switch (p->model->optimizer) {
     case MODEL_NONE: var = g; break;
     case MODEL_SGD: var = R(var - R(rate * g)); break;
@@ -146,12 +162,12 @@ static inline void plain_rule(const struct plain *p, struct plain_variable *x, u
         break;
     case MODEL_RMSPROP:
         if (!torch) {
-            *a = R(*a + R(R(R(g * g) - *a) * (double)h->one_minus_rho));
+            *a = R(*a + R(R(R(g * g) - *a) * h->one_minus_rho));
             *b = R(R(m * *b) + R(R(rate * g) / R(sqrt(R(*a + epsilon)))));
             var = R(var - *b);
             break;
         }
-        *a = R(R((double)h->rho * *a) + R((double)h->one_minus_rho * R(g * g)));
+        *a = R(R(h->rho * *a) + R(h->one_minus_rho * R(g * g)));
         double quotient = R(g / R(R(sqrt(*a)) + epsilon));
         if (m != 0)
             quotient = *b = R(R(m * *b) + quotient);
@@ -162,19 +178,19 @@ static inline void plain_rule(const struct plain *p, struct plain_variable *x, u
             var = R(var - R(decay * var));
         /* fall through */
     default:
-        *a = R(*a + R((double)h->one_minus_beta1 * R(g - *a)));
+        *a = R(*a + R(h->one_minus_beta1 * R(g - *a)));
         if (torch) {
-            *b = R(R((double)h->beta2 * *b) + R((double)h->one_minus_beta2 * R(g * g)));
-            var = R(var - R(alpha * R(*a / R(R(R(sqrt(*b)) / (double)h->root2) + epsilon))));
+            *b = R(R(h->beta2 * *b) + R(h->one_minus_beta2 * R(g * g)));
+            var = R(var - R(alpha * R(*a / R(R(R(sqrt(*b)) / h->root2) + epsilon))));
         } else {
-            *b = R(*b + R(R(R(g * g) - *b) * (double)h->one_minus_beta2));
+            *b = R(*b + R(R(R(g * g) - *b) * h->one_minus_beta2));
             var = R(var - R(R(*a * alpha) / R(R(sqrt(*b)) + epsilon)));
         }
     }
     x->exact[i] = var;
     x->now[i] = plain_publish(x, var);
     if (x->v->average && h->average_rate != 0)
-        x->average[i] = R(x->average[i] - R((double)h->average_rate * R(x->average[i] - var)));
+        x->average[i] = R(x->average[i] - R(h->average_rate * R(x->average[i] - var)));
 #undef R
 }
 
@@ -275,6 +291,7 @@ static inline void plain_step(struct plain *p, size_t variable, const struct boa
     }
     memcpy(x->old, x->now, x->v->elements * sizeof(double));
     if (order->kind == BOARD_APPLY && !x->v->frozen) {
+        const struct optimizer_scalars_f64 scalars = plain_scalars(x, &order->hyper);
         plain_gather(p, variable, order);
         for (uint64_t i = 0; i < x->v->elements; i++) {
             if (!plain_mean(p, variable, order, i))
@@ -282,7 +299,7 @@ static inline void plain_step(struct plain *p, size_t variable, const struct boa
             if (x->v->kind == STEPGATE_ASSIGNED)
                 x->now[i] = plain_publish(x, x->mean[i]);
             else
-                plain_rule(p, x, i, &order->hyper, x->mean[i]);
+                plain_rule(p, x, i, &scalars, x->mean[i]);
         }
     }
     plain_forget(x);
@@ -337,7 +354,8 @@ static inline void plain_initial(struct plain *p)
         for (uint64_t i = 0; i < x->v->elements; i++) {
             x->old[i] = x->exact[i] = x->average[i] = x->now[i];
             for (unsigned s = 0; s < rule->slots; s++)
-                x->slots[s][i] = (double)optimizer_slot_initial(rule, s, p->model->initial_accumulator);
+                x->slots[s][i] =
+                    plain_round(x, optimizer_slot_initial(rule, s, p->model->initial_accumulator));
         }
     }
 }

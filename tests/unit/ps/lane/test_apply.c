@@ -192,28 +192,36 @@ static void play_push(uint32_t rank, uint32_t slot)
     }
 }
 
-/* play_hyper -- scalars as a leader could send them. */
+/* play_hyper -- scalars as a leader could send them: those of f64 are not those of f32, widened. */
 static struct optimizer_hyper play_hyper(void)
 {
     struct random_source *r = &play.random;
-    float rate = 0.05F / (float)(1 + random_below(r, 9));
-    struct optimizer_hyper h = {.rate = rate,
-                                .momentum = random_below(r, 3) ? 0.9F : 0,
-                                .rho = 0.9F,
-                                .one_minus_rho = (float)(1 - 0.9),
-                                .beta1 = 0.9F,
-                                .beta2 = 0.999F,
-                                .one_minus_beta1 = (float)(1 - 0.9),
-                                .one_minus_beta2 = (float)(1 - 0.999),
-                                .epsilon = 1e-8F,
-                                .alpha = rate * 0.7F,
-                                .root2 = 0.3F,
-                                .decay = rate * 0.01F,
-                                .l2 = random_below(r, 2) ? 1e-3F : 0,
-                                .clip_value = random_below(r, 2) ? 0.5F : 0,
-                                .average_rate = play.model->average_decay > 0 ? 0.1F : 0,
-                                .scale = random_below(r, 2) ? 0.37F : 1};
-    return h;
+    double rate = 0.05 / (double)(1 + random_below(r, 9));
+    struct optimizer_scalars_f64 h = {.rate = rate,
+                                      .momentum = random_below(r, 3) ? 0.9 : 0,
+                                      .rho = 0.9,
+                                      .one_minus_rho = 1 - 0.9,
+                                      .beta1 = 0.9,
+                                      .beta2 = 0.999,
+                                      .one_minus_beta1 = 1 - 0.9,
+                                      .one_minus_beta2 = 1 - 0.999,
+                                      .epsilon = 1e-8,
+                                      .alpha = rate * 0.7,
+                                      .root2 = 0.3,
+                                      .decay = rate * 0.01,
+                                      .l2 = random_below(r, 2) ? 1e-3 : 0,
+                                      .clip_value = random_below(r, 2) ? 0.5 : 0,
+                                      .average_rate = play.model->average_decay > 0 ? 0.1 : 0,
+                                      .scale = random_below(r, 2) ? 0.37 : 1};
+    struct optimizer_hyper hyper = {.in_f64 = h};
+    double wide[OPTIMIZER_SCALARS];
+    float narrow[OPTIMIZER_SCALARS];
+
+    memcpy(wide, &h, sizeof(wide));
+    for (size_t i = 0; i < OPTIMIZER_SCALARS; i++)
+        narrow[i] = (float)wide[i];
+    memcpy(&hyper.in_f32, narrow, sizeof(narrow));
+    return hyper;
 }
 
 /* play_member -- a contribution as the shard describes it. */

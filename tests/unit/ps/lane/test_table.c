@@ -60,12 +60,14 @@ static void bench_push(uint32_t rank, const uint64_t *indices, size_t n)
 /* bench_order -- of everybody who has pushed. */
 static struct board_order bench_order(int kind, uint32_t count)
 {
-    struct board_order order = {.kind = kind,
-                                .step = bench.step,
-                                .hyper = {.rate = 1, .momentum = 0, .average_rate = 0.5F, .scale = 1},
-                                .set = bench.set,
-                                .count = count,
-                                .divisor = (double)count};
+    struct board_order order = {
+        .kind = kind,
+        .step = bench.step,
+        .hyper = {.in_f32 = {.rate = 1, .momentum = 0, .average_rate = 0.5F, .scale = 1},
+                  .in_f64 = {.rate = 1, .average_rate = 0.5, .scale = 1}},
+        .set = bench.set,
+        .count = count,
+        .divisor = (double)count};
 
     for (uint32_t w = 0; w < count; w++)
         bench.set[w] = (struct board_contribution){.rank = w, .weight = 1, .factor = 1};

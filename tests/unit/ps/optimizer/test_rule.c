@@ -55,6 +55,7 @@ struct lab {
     const struct optimizer_rule *rule;
     struct optimizer_variable options;
     struct optimizer_hyper hyper;
+    struct optimizer_scalars_f64 seen; /* the scalars as the type has them */
     size_t n;
     struct random_source random;
     union array gradient;
@@ -115,7 +116,7 @@ static void check_near(const char *what, size_t i, long double old, long double 
 /* effective -- the gradient that the formula sees: rounded operations of the type, as they are promised. */
 static long double effective(size_t i)
 {
-    const struct optimizer_hyper *h = &lab.hyper;
+    const struct optimizer_scalars_f64 *h = &lab.seen;
     long double g = get(&lab.gradient, i), clip = h->clip_value;
     union {
         volatile float f;
@@ -123,9 +124,9 @@ static long double effective(size_t i)
     } product, sum;
 
     if (lab.wide)
-        product.d = (double)h->scale * (double)g;
+        product.d = h->scale * (double)g;
     else
-        product.f = h->scale * (float)g;
+        product.f = (float)h->scale * (float)g;
     if (h->scale != 1)
         g = lab.wide ? (long double)product.d : (long double)product.f;
     if (clip != 0)
@@ -133,27 +134,28 @@ static long double effective(size_t i)
     if (h->l2 == 0 || !lab.options.decays || lab.optimizer == NONE)
         return g;
     if (lab.wide) {
-        product.d = (double)h->l2 * lab.old.var.d[i];
+        product.d = h->l2 * lab.old.var.d[i];
         sum.d = (double)g + product.d;
         return sum.d;
     }
-    product.f = h->l2 * lab.old.var.f[i];
+    product.f = (float)h->l2 * lab.old.var.f[i];
     sum.f = (float)g + product.f;
     return sum.f;
 }
 
 /* scaled -- a rate as it holds for the variable. */
-static long double scaled(float rate)
+static long double scaled(double rate)
 {
-    volatile float product = rate * lab.options.rate_scale;
+    volatile float product = (float)rate * (float)lab.options.rate_scale;
+    volatile double wide = rate * lab.options.rate_scale;
 
-    return lab.options.rate_scale == 1 ? rate : product;
+    return lab.options.rate_scale == 1 ? rate : lab.wide ? wide : (double)product;
 }
 
 /* change_of_tf -- what TensorFlow documents that is taken from the variable, with the new slots a and b. */
 static long double change_of_tf(long double g, long double a, long double b)
 {
-    const struct optimizer_hyper *h = &lab.hyper;
+    const struct optimizer_scalars_f64 *h = &lab.seen;
     long double rate = scaled(h->rate);
 
     switch (lab.optimizer) {
@@ -169,7 +171,7 @@ static long double change_of_tf(long double g, long double a, long double b)
 /* change_of_torch -- what PyTorch documents. */
 static long double change_of_torch(long double g, long double a, long double b)
 {
-    const struct optimizer_hyper *h = &lab.hyper;
+    const struct optimizer_scalars_f64 *h = &lab.seen;
     long double rate = scaled(h->rate);
 
     switch (lab.optimizer) {
@@ -185,15 +187,15 @@ static long double change_of_torch(long double g, long double a, long double b)
 /* term_of_change -- the change of nesterov has two terms, which may cancel each other: the larger one. */
 static long double term_of_change(long double g, long double a)
 {
-    long double rate = scaled(lab.hyper.rate);
+    long double rate = scaled(lab.seen.rate);
 
-    return lab.optimizer == NESTEROV ? fmaxl(fabsl(rate * g), fabsl(rate * lab.hyper.momentum * a)) : 0;
+    return lab.optimizer == NESTEROV ? fmaxl(fabsl(rate * g), fabsl(rate * lab.seen.momentum * a)) : 0;
 }
 
 /* expected_first -- the first slot after the step. */
 static long double expected_first(long double g, long double a)
 {
-    const struct optimizer_hyper *h = &lab.hyper;
+    const struct optimizer_scalars_f64 *h = &lab.seen;
     long double kept_rho = lab.torch ? (long double)h->rho : 1 - (long double)h->one_minus_rho;
 
     switch (lab.optimizer) {
@@ -208,7 +210,7 @@ static long double expected_first(long double g, long double a)
 /* expected_second -- the second slot after the step; a is the new first slot. */
 static long double expected_second(long double g, long double a, long double b)
 {
-    const struct optimizer_hyper *h = &lab.hyper;
+    const struct optimizer_scalars_f64 *h = &lab.seen;
     long double kept = lab.torch ? (long double)h->beta2 : 1 - (long double)h->one_minus_beta2;
 
     if (lab.optimizer != RMSPROP)
@@ -221,7 +223,7 @@ static long double expected_second(long double g, long double a, long double b)
 /* check_element -- every new value of one element. */
 static void check_element(size_t i)
 {
-    const struct optimizer_hyper *h = &lab.hyper;
+    const struct optimizer_scalars_f64 *h = &lab.seen;
     long double g = effective(i), var = get(&lab.old.var, i), average = get(&lab.old.average, i);
     long double a = get(&lab.new.slots[0], i), b = get(&lab.new.slots[1], i), now = get(&lab.new.var, i);
 
@@ -262,32 +264,84 @@ static long double any_number(void)
     }
 }
 
+/* as_f32 -- rounded. */
+static float as_f32(double value)
+{
+    volatile float rounded = (float)value;
+
+    return rounded;
+}
+
+/* lab_narrow -- the scalars of f32: each rounded. */
+static struct optimizer_scalars_f32 lab_narrow(const struct optimizer_scalars_f64 *h)
+{
+    return (struct optimizer_scalars_f32){.rate = as_f32(h->rate),
+                                          .momentum = as_f32(h->momentum),
+                                          .rho = as_f32(h->rho),
+                                          .one_minus_rho = as_f32(h->one_minus_rho),
+                                          .beta1 = as_f32(h->beta1),
+                                          .beta2 = as_f32(h->beta2),
+                                          .one_minus_beta1 = as_f32(h->one_minus_beta1),
+                                          .one_minus_beta2 = as_f32(h->one_minus_beta2),
+                                          .epsilon = as_f32(h->epsilon),
+                                          .alpha = as_f32(h->alpha),
+                                          .root2 = as_f32(h->root2),
+                                          .decay = as_f32(h->decay),
+                                          .l2 = as_f32(h->l2),
+                                          .clip_value = as_f32(h->clip_value),
+                                          .average_rate = as_f32(h->average_rate),
+                                          .scale = as_f32(h->scale)};
+}
+
+/* lab_seen -- the scalars of f32, widened. */
+static struct optimizer_scalars_f64 lab_seen(const struct optimizer_scalars_f32 *h)
+{
+    return (struct optimizer_scalars_f64){.rate = (double)h->rate,
+                                          .momentum = (double)h->momentum,
+                                          .rho = (double)h->rho,
+                                          .one_minus_rho = (double)h->one_minus_rho,
+                                          .beta1 = (double)h->beta1,
+                                          .beta2 = (double)h->beta2,
+                                          .one_minus_beta1 = (double)h->one_minus_beta1,
+                                          .one_minus_beta2 = (double)h->one_minus_beta2,
+                                          .epsilon = (double)h->epsilon,
+                                          .alpha = (double)h->alpha,
+                                          .root2 = (double)h->root2,
+                                          .decay = (double)h->decay,
+                                          .l2 = (double)h->l2,
+                                          .clip_value = (double)h->clip_value,
+                                          .average_rate = (double)h->average_rate,
+                                          .scale = (double)h->scale};
+}
+
 /* lab_hyper -- the scalars of a step, as a leader could send them. */
 static void lab_hyper(unsigned step, int everything)
 {
-    struct optimizer_hyper *h = &lab.hyper;
+    struct optimizer_scalars_f64 *h = &lab.hyper.in_f64;
     double rate = 0.05 / (1 + step), t = 1 + step, root = sqrt(1 - pow(0.999, t));
 
     memset(h, 0, sizeof(*h));
-    h->rate = (float)rate;
-    h->momentum = lab.optimizer == RMSPROP && !everything ? 0 : 0.9f;
-    h->rho = 0.9f;
-    h->one_minus_rho = (float)(1 - 0.9);
-    h->beta1 = 0.9f;
-    h->beta2 = 0.999f;
-    h->one_minus_beta1 = (float)(1 - 0.9);
-    h->one_minus_beta2 = (float)(1 - 0.999);
-    h->epsilon = lab.optimizer == RMSPROP && !lab.torch ? 1e-10f : 1e-8f;
-    h->alpha = (float)(lab.torch ? rate / (1 - pow(0.9, t)) : rate * root / (1 - pow(0.9, t)));
-    h->root2 = (float)root;
-    h->average_rate = (float)(1 - 0.99);
+    h->rate = rate;
+    h->momentum = lab.optimizer == RMSPROP && !everything ? 0 : 0.9;
+    h->rho = 0.9;
+    h->one_minus_rho = 1 - 0.9;
+    h->beta1 = 0.9;
+    h->beta2 = 0.999;
+    h->one_minus_beta1 = 1 - 0.9;
+    h->one_minus_beta2 = 1 - 0.999;
+    h->epsilon = lab.optimizer == RMSPROP && !lab.torch ? 1e-10 : 1e-8;
+    h->alpha = lab.torch ? rate / (1 - pow(0.9, t)) : rate * root / (1 - pow(0.9, t));
+    h->root2 = root;
+    h->average_rate = 1 - 0.99;
     h->scale = 1;
-    if (!everything)
-        return;
-    h->decay = (float)(rate * 0.01);
-    h->l2 = 1e-3f;
-    h->clip_value = step % 2 ? 0.5f : 0;
-    h->scale = step % 3 ? 0.37f : 1;
+    if (everything) {
+        h->decay = rate * 0.01;
+        h->l2 = 1e-3;
+        h->clip_value = step % 2 ? 0.5 : 0;
+        h->scale = step % 3 ? 0.37 : 1;
+    }
+    lab.hyper.in_f32 = lab_narrow(h);
+    lab.seen = lab.wide ? *h : lab_seen(&lab.hyper.in_f32);
 }
 
 /* lab_start -- a rule and its first state. */
@@ -304,7 +358,7 @@ static void lab_start(int optimizer, int torch, int wide, size_t n)
         put(&lab.initial.var, i, any_number());
         put(&lab.initial.average, i, get(&lab.initial.var, i));
         for (unsigned s = 0; s < lab.rule->slots; s++)
-            put(&lab.initial.slots[s], i, optimizer_slot_initial(lab.rule, s, torch ? 0 : 0.1));
+            put(&lab.initial.slots[s], i, (long double)optimizer_slot_initial(lab.rule, s, torch ? 0 : 0.1));
     }
     lab.old = lab.initial;
 }
@@ -357,7 +411,7 @@ static void check_formula(int optimizer, int torch)
             for (int everything = 0; everything < 3; everything++) {
                 lab_start(optimizer, torch, wide, sizes[k]);
                 if (everything == 1)
-                    lab.options.rate_scale = 0.3f;
+                    lab.options.rate_scale = 0.3;
                 if (everything == 2)
                     lab.options.decays = false;
                 for (unsigned step = 0; step < STEPS; step++) {
@@ -513,7 +567,8 @@ static void check_no_average(void)
 
     lab_step(0, 1);
     other = lab.old;
-    lab.hyper.average_rate = 0;
+    lab.hyper.in_f64.average_rate = 0;
+    lab.hyper.in_f32.average_rate = 0;
     lab_apply(&lab.old, &other, 0, lab.n);
     assert_memory_equal(&other.var, &lab.new.var, sizeof(other.var));
     assert_memory_equal(&other.slots, &lab.new.slots, sizeof(other.slots));
@@ -531,7 +586,7 @@ static void no_average_is_fine(void **state)
     (void)state;
     const float gradient = 1, now = 5;
     const struct optimizer_variable options = {1, true};
-    const struct optimizer_hyper hyper = {.rate = 2, .scale = 1, .average_rate = 0.5f};
+    const struct optimizer_hyper hyper = {.in_f32 = {.rate = 2, .scale = 1, .average_rate = 0.5f}};
     float next = 0;
     optimizer_apply_f32(optimizer_rule(SGD, 0), &options, &hyper, &gradient, &now, &next, NULL, NULL, 1);
     assert_true(next == 3 && now == 5);
@@ -542,7 +597,7 @@ static void a_clip_keeps_nan(void **state)
     (void)state;
     const float gradient[5] = {NAN, INFINITY, -INFINITY, 2, -2}, now[5] = {0};
     const struct optimizer_variable options = {1, true};
-    const struct optimizer_hyper hyper = {.scale = 1, .clip_value = 1.5f};
+    const struct optimizer_hyper hyper = {.in_f32 = {.scale = 1, .clip_value = 1.5f}};
     float next[5];
     optimizer_apply_f32(optimizer_rule(NONE, 0), &options, &hyper, gradient, now, next, NULL, NULL, 5);
     assert_true(isnan(next[0]) && next[1] == 1.5f && next[2] == -1.5f && next[3] == 1.5f && next[4] == -1.5f);
@@ -567,7 +622,7 @@ static void a_round_of_numbers_known_by_hand(void **state)
 {
     (void)state;
     const struct optimizer_variable options = {1, true};
-    struct optimizer_hyper h = {.rate = 0.5f, .momentum = 0.5f, .scale = 1};
+    struct optimizer_hyper h = {.in_f32 = {.rate = 0.5f, .momentum = 0.5f, .scale = 1}};
     float g = 4, var = 1, a = 2, *slots[1] = {&a};
     optimizer_apply_f32(optimizer_rule(MOMENTUM, 0), &options, &h, &g, &var, &var, slots, NULL, 1);
     assert_true(a == 5 && var == -1.5f);
@@ -577,6 +632,67 @@ static void a_round_of_numbers_known_by_hand(void **state)
     var = 1;
     optimizer_apply_f32(optimizer_rule(ADAGRAD, 0), &options, &h, &g, &var, &var, slots, NULL, 1);
     assert_true(a == 25 && var == 1 - 2.0f / 5.0f);
+}
+
+/* run_adam -- TensorFlow's formulas in a plain loop of doubles, from the numbers as they were given. */
+static double run_adam(double rate, double beta1, double beta2, double epsilon, unsigned steps)
+{
+    double var = 1, m = 0, v = 0, power1 = beta1, power2 = beta2;
+
+    for (unsigned k = 0; k < steps; k++) {
+        double g = 0.1 + 0.2 * k, alpha = rate * sqrt(1 - power2) / (1 - power1);
+        m += (g - m) * (1 - beta1);
+        v += (g * g - v) * (1 - beta2);
+        var -= m * alpha / (sqrt(v) + epsilon);
+        power1 *= beta1;
+        power2 *= beta2;
+    }
+    return var;
+}
+
+static void a_training_in_f64_is_that_of_a_loop_of_doubles(void **state)
+{
+    (void)state;
+    const struct optimizer_variable options = {1, true};
+    struct optimizer_powers powers;
+    struct model *model;
+    double var = 1, m = 0, v = 0, *slots[2] = {&m, &v};
+    static const char *const keys[][2] = {{"optimizer", "adam"},
+                                          {"learning_rate", "0.003"},
+                                          {"beta1", "0.87"},
+                                          {"beta2", "0.9973"},
+                                          {"epsilon", "1e-7"}};
+    assert_int_equal(model_new("m", &model), 0);
+    for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++)
+        assert_int_equal(model_set(model, keys[k][0], keys[k][1]), 0);
+    model->schedule = MODEL_CONSTANT;
+    optimizer_powers_start(model, &powers);
+    for (unsigned k = 0; k < STEPS; k++) {
+        struct optimizer_hyper hyper;
+        double g = 0.1 + 0.2 * k;
+        optimizer_hyper_at(model, k, &powers, &hyper);
+        optimizer_apply_f64(optimizer_rule(ADAM, 0), &options, &hyper, &g, &var, &var, slots, NULL, 1);
+        optimizer_powers_next(model, &powers);
+        double expected = run_adam(0.003, 0.87, 0.9973, 1e-7, k + 1);
+        if (fabs(var - expected) > 4 * DBL_EPSILON * fmax(fabs(expected), 1))
+            fail_msg("step %u: %.17g instead of %.17g", k, var, expected);
+    }
+    model_delete(&model);
+}
+
+static void the_scale_of_a_rate_is_of_the_type(void **state)
+{
+    (void)state;
+    const struct optimizer_variable options = {0.3, true};
+    const struct optimizer_hyper hyper = {.in_f64 = {.rate = 0.7, .scale = 1},
+                                          .in_f32 = {.rate = 0.7f, .scale = 1}};
+    const float narrow = 1;
+    const double wide = 1;
+    float var = 0;
+    double wide_var = 0;
+    optimizer_apply_f32(optimizer_rule(SGD, 0), &options, &hyper, &narrow, &var, &var, NULL, NULL, 1);
+    optimizer_apply_f64(optimizer_rule(SGD, 0), &options, &hyper, &wide, &wide_var, &wide_var, NULL, NULL, 1);
+    assert_true(var == -as_f32((double)(0.7f * 0.3f)) && wide_var == -(0.7 * 0.3));
 }
 
 static void slots_have_the_names_and_first_values_of_the_reference(void **state)
@@ -603,7 +719,7 @@ static void slots_have_the_names_and_first_values_of_the_reference(void **state)
             for (unsigned s = 0; s < rule->slots; s++) {
                 assert_string_equal(rule->slot_names[s], all[k].names[s]);
                 assert_true(optimizer_slot_initial(rule, s, 0.25) ==
-                            (torch ? all[k].torch[s] : all[k].tf[s]));
+                            (double)(torch ? all[k].torch[s] : all[k].tf[s]));
             }
         }
 }
@@ -654,6 +770,8 @@ int main(void)
         cmocka_unit_test(a_clip_keeps_nan),
         cmocka_unit_test(a_nan_spoils_its_own_element_only),
         cmocka_unit_test(a_round_of_numbers_known_by_hand),
+        cmocka_unit_test(a_training_in_f64_is_that_of_a_loop_of_doubles),
+        cmocka_unit_test(the_scale_of_a_rate_is_of_the_type),
         cmocka_unit_test(slots_have_the_names_and_first_values_of_the_reference),
         cmocka_unit_test(a_model_knows_each_rule_by_its_name_and_slots),
         cmocka_unit_test(there_is_no_rule_of_another_number),

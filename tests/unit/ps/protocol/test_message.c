@@ -94,7 +94,7 @@ static void message_make(struct random_source *random, int kind, struct message 
         m->sequence = random_next(random);
         m->count = (uint32_t)random_next(random);
         message_fill(random, (uint8_t *)m->hyper, sizeof(m->hyper));
-        m->length = (uint32_t)random_below(random, MESSAGE_PART_BYTES + 1);
+        m->length = (uint32_t)random_below(random, MESSAGE_RANKS_BYTES + 1);
         message_fill(random, m->part, m->length);
         break;
     case MESSAGE_COMPLETE:

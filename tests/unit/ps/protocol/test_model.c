@@ -503,11 +503,11 @@ struct model_words {
     uint64_t dims[3];      /* of the second, as many as rank, at most three */
     int gradient_dtype, row_mean, assign;
     uint64_t rows_max;
-    uint32_t scale_bits;
+    uint64_t scale_bits;
     unsigned decays, frozen, average;
 };
 
-static const struct model_words words_sound = {.format = 2,
+static const struct model_words words_sound = {.format = 3,
                                                .name = "m",
                                                .update = MODEL_STRICT,
                                                .optimizer = MODEL_RMSPROP,
@@ -526,7 +526,7 @@ static const struct model_words words_sound = {.format = 2,
                                                .rank = 2,
                                                .dims = {3, 4, 5},
                                                .gradient_dtype = STEPGATE_F32,
-                                               .scale_bits = 0x3f800000,
+                                               .scale_bits = UINT64_C(0x3ff0000000000000),
                                                .decays = 1};
 
 /* words_pack_keys -- all keys, written by hand. */
@@ -570,7 +570,7 @@ static void words_pack_options(const struct model_words *words, struct bytes_wri
     bytes_put_u64(w, words->rows_max);
     bytes_put_u8(w, (uint8_t)words->row_mean);
     bytes_put_u8(w, (uint8_t)words->assign);
-    bytes_put_u32(w, words->scale_bits);
+    bytes_put_u64(w, words->scale_bits);
     bytes_put_u8(w, (uint8_t)words->decays);
     bytes_put_u8(w, (uint8_t)words->frozen);
     bytes_put_u8(w, (uint8_t)words->average);
@@ -731,8 +731,8 @@ static void a_description_with_options_that_cannot_be_set_is_refused(void **stat
     REFUSED(rows_max, 1);
     REFUSED(row_mean, 1);
     REFUSED(assign, 1);
-    REFUSED(scale_bits, 0x7fc00000);
-    REFUSED(scale_bits, 0xbf800000);
+    REFUSED(scale_bits, UINT64_C(0x7ff8000000000000));
+    REFUSED(scale_bits, UINT64_C(0xbff0000000000000));
     REFUSED(decays, 2);
     REFUSED(frozen, 255);
     REFUSED(average, 1);            /* without averages */

@@ -40,10 +40,9 @@ static struct plain *plain_new(void)
             p->average[k + 1][i] = p->average[k][i] - share * (p->average[k][i] - p->value[k + 1][i]);
         }
         double mean = ((double)gradient(0, k, 0) + (double)gradient(1, k, 0)) / 2;
-        p->wide_slot[k + 1] = p->wide_slot[k] * (double)momentum + mean;
-        p->wide_value[k + 1] = p->wide_value[k] - (double)rate * p->wide_slot[k + 1];
-        p->wide_average[k + 1] =
-            p->wide_average[k] - (double)share * (p->wide_average[k] - p->wide_value[k + 1]);
+        p->wide_slot[k + 1] = p->wide_slot[k] * 0.9 + mean;
+        p->wide_value[k + 1] = p->wide_value[k] - 0.3 * p->wide_slot[k + 1];
+        p->wide_average[k + 1] = p->wide_average[k] - (1 - 0.8) * (p->wide_average[k] - p->wide_value[k + 1]);
         float narrow = (gradient(0, k, 0) + gradient(1, k, 0)) / 2;
         p->half_slot[k + 1] = p->half_slot[k] * momentum + narrow;
         p->half_value[k + 1] = p->half_value[k] - rate * p->half_slot[k + 1];
