@@ -104,7 +104,7 @@ int stepgate_step_push(struct stepgate_model *model, int id);
  * stepgate_step_push_rows -- hands in the gradient of a sparse variable: rows[i], in its gradient dtype, row-major and aligned to its elements, belongs to row indices[i]. Any order; rows
  * of the same index are added in the order given, in f32 (f64 gradients: in f64), and rounded once. n may be 0, which is not the same as absent: it counts as a
  * contribution without rows. indices and rows are the caller's again when it returns. The work follows n, not the table.
- * Errors: EINVAL (n > rows_max, an index that is not below the number of rows, not sparse), EALREADY, ESTATE, ENOMEM, ELOST. An error changes nothing.
+ * Errors: EINVAL (n > rows_max, an index that is not below the number of rows, not sparse, indices or rows not aligned to their elements), EALREADY, ESTATE, ENOMEM, ELOST. An error changes nothing.
  */
 int stepgate_step_push_rows(struct stepgate_model *model, int id, const uint64_t *indices, uint64_t n,
                             const void *rows);

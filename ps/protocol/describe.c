@@ -240,7 +240,7 @@ int model_difference(const struct model *first, const struct model *other, char 
             continue;
         value_text(value, first, a);
         value_text(value, other, b);
-        snprintf(text, size, "%s %s, on worker 0 %s", value->name, b, a);
+        snprintf(text, size, "%s %s, on worker 0 it is %s", value->name, b, a);
         return 1;
     }
     return 0;

@@ -108,7 +108,10 @@ static int model_add_check(const char *name, int kind, int dtype, int rank, cons
     if (model_dtype_bytes(dtype) == 0)
         return error_set(STEPGATE_EINVAL, 0, "use STEPGATE_F32, STEPGATE_F64, STEPGATE_F16 or STEPGATE_BF16",
                          "variable %s: dtype %d is unknown", name, dtype);
-    if (rank < 0 || rank > STEPGATE_RANK_MAX || (rank > 0 && dims == NULL))
+    if (rank > 0 && dims == NULL)
+        return error_set(STEPGATE_EINVAL, 0, "give as many dims as the rank says, or rank 0 for a scalar",
+                         "variable %s: rank %d, but dims is NULL", name, rank);
+    if (rank < 0 || rank > STEPGATE_RANK_MAX)
         return error_set(STEPGATE_EINVAL, 0, "", "variable %s: rank %d is not in 0..%d", name, rank,
                          STEPGATE_RANK_MAX);
     if (kind == STEPGATE_SPARSE && rank == 0)

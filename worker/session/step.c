@@ -59,7 +59,7 @@ int session_begin_try(struct session_model *model, uint64_t now, struct stepgate
 }
 
 /* step_may_hand_in -- a step is open, and has nothing of this variable yet. */
-static int step_may_hand_in(const struct session_model *model, uint32_t variable)
+static int step_may_hand_in(const struct session_model *model, uint32_t variable, const char *what)
 {
     int status = session_error(model->session);
 
@@ -68,11 +68,12 @@ static int step_may_hand_in(const struct session_model *model, uint32_t variable
     if (status != 0)
         return status;
     if (!model->open)
-        return error_set(STEPGATE_ESTATE, 0, "call begin first", "push of %s outside a step",
+        return error_set(STEPGATE_ESTATE, 0, "call begin first", "%s of %s outside a step", what,
                          model->model->variables[variable].name);
     if (model->variables[variable].pushed)
-        return error_set(STEPGATE_EALREADY, 0, "push each variable once per step",
-                         "variable %s is pushed twice in step %llu", model->model->variables[variable].name,
+        return error_set(STEPGATE_EALREADY, 0, "push each variable, or call it absent, once per step",
+                         "variable %s is %s already in step %llu", model->model->variables[variable].name,
+                         model->variables[variable].absent ? "absent" : "pushed",
                          (unsigned long long)model->step);
     return 0;
 }
@@ -157,7 +158,7 @@ int session_push(struct session_model *model, uint32_t variable, uint64_t now)
 {
     const struct model_variable *declared = &model->model->variables[variable];
     struct session_variable *v = &model->variables[variable];
-    int status = step_may_hand_in(model, variable);
+    int status = step_may_hand_in(model, variable, "push");
 
     if (status != 0)
         return status;
@@ -187,7 +188,7 @@ static void step_zero(struct session_model *model, uint32_t variable)
 /* session_absent -- zeros; of what has a count in front, nothing. In tf mode the zeros are not looked at. */
 int session_absent(struct session_model *model, uint32_t variable, uint64_t now)
 {
-    int status = step_may_hand_in(model, variable);
+    int status = step_may_hand_in(model, variable, "absence");
 
     if (status != 0)
         return status;
@@ -213,6 +214,12 @@ static int step_check_rows(const struct session_model *model, uint32_t variable,
     if (count > 0 && (indices == NULL || values == NULL))
         return error_set(STEPGATE_EINVAL, 0, "", "the %s of %s are NULL",
                          indices == NULL ? "indices" : "rows", declared->name);
+    if (count > 0 && ((uintptr_t)indices % sizeof(*indices) != 0 ||
+                      (uintptr_t)values % number_bytes(declared->gradient_dtype) != 0))
+        return error_set(STEPGATE_EINVAL, 0, "give arrays of the types that stepgate/step.h names",
+                         "the %s of %s are at %p, which is not aligned to their elements",
+                         (uintptr_t)indices % sizeof(*indices) != 0 ? "indices" : "rows", declared->name,
+                         (uintptr_t)indices % sizeof(*indices) != 0 ? (const void *)indices : values);
     if (count > declared->rows_max)
         return error_set(STEPGATE_EINVAL, 0, "declare a larger rows_max, or push fewer rows",
                          "push of %llu rows of %s, rows_max is %llu", (unsigned long long)count,
@@ -266,7 +273,7 @@ int session_push_rows(struct session_model *model, uint32_t variable, const uint
 {
     struct session_variable *v = &model->variables[variable];
     bool frozen = model->model->variables[variable].frozen, local = false;
-    int status = step_may_hand_in(model, variable);
+    int status = step_may_hand_in(model, variable, "push");
 
     if (status == 0)
         status = step_check_rows(model, variable, indices, count, values);
@@ -311,7 +318,8 @@ int session_finish(struct session_model *model, double weight, uint64_t now)
     if (status != 0)
         return status;
     if (!model->open)
-        return error_set(STEPGATE_ESTATE, 0, "call begin first", "finish outside a step");
+        return error_set(STEPGATE_ESTATE, 0, "call begin first", "%s outside a step",
+                         weight == 0 ? "abandon (finish with weight 0)" : "finish");
     if (!slot_weight_fits(weight))
         return error_set(STEPGATE_EINVAL, 0, "", "a weight of %g: it must be 0, or from 1e-30 to 1e30",
                          weight);

@@ -314,16 +314,16 @@ static void every_other_hyper_parameter_shows(void **state)
 {
     (void)state;
     static const char *const changes[][3] = {
-        {"optimizer", "sgd", "optimizer sgd, on worker 0 momentum"},
-        {"learning_rate", "0.10000000000000002", "learning_rate 0.10000000000000002, on worker 0 0.1"},
-        {"learning_rate_end", "0.02", "learning_rate_end 0.02, on worker 0 0.01"},
-        {"learning_rate_steps", "101", "learning_rate_steps 101, on worker 0 100"},
-        {"momentum", "0.6", "momentum 0.6, on worker 0 0.5"},
-        {"update", "tf", "update tf, on worker 0 strict"},
-        {"non_finite", "drop", "non_finite drop, on worker 0 propagate"},
-        {"formula", "torch", "formula torch, on worker 0 tf"},
-        {"staircase", "yes", "staircase yes, on worker 0 no"},
-        {"clip_norm", "1e-3", "clip_norm 0.001, on worker 0 0"},
+        {"optimizer", "sgd", "optimizer sgd, on worker 0 it is momentum"},
+        {"learning_rate", "0.10000000000000002", "learning_rate 0.10000000000000002, on worker 0 it is 0.1"},
+        {"learning_rate_end", "0.02", "learning_rate_end 0.02, on worker 0 it is 0.01"},
+        {"learning_rate_steps", "101", "learning_rate_steps 101, on worker 0 it is 100"},
+        {"momentum", "0.6", "momentum 0.6, on worker 0 it is 0.5"},
+        {"update", "tf", "update tf, on worker 0 it is strict"},
+        {"non_finite", "drop", "non_finite drop, on worker 0 it is propagate"},
+        {"formula", "torch", "formula torch, on worker 0 it is tf"},
+        {"staircase", "yes", "staircase yes, on worker 0 it is no"},
+        {"clip_norm", "1e-3", "clip_norm 0.001, on worker 0 it is 0"},
     };
     for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
         struct model *other = model_sample();

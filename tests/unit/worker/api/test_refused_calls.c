@@ -23,7 +23,7 @@ static void a_push_twice_in_a_step_is_refused_and_counts_once(void **state)
     cluster_push(&c, 0, 0, 1);
     cluster_push(&c, 0, 1, 1);
     refused(STEPGATE_EALREADY, "weights", stepgate_step_push(c.model[0], 0));
-    refused(STEPGATE_EALREADY, "bias", stepgate_step_absent(c.model[0], 1));
+    refused(STEPGATE_EALREADY, "bias is pushed already", stepgate_step_absent(c.model[0], 1));
     cluster_finish(&c);
     cluster_begin(&c);
     assert_float_equal(cluster_value(&c, 0, 1, 1), -1, 0);
@@ -42,9 +42,36 @@ static void finish_names_what_was_not_pushed_and_may_be_repeated(void **state)
     cluster_push(&c, 0, 0, 1);
     refused(STEPGATE_ESTATE, "bias (1 missing)", stepgate_step_finish(c.model[0], 1));
     must(stepgate_step_absent(c.model[0], 1));
+    refused(STEPGATE_EALREADY, "bias is absent already", stepgate_step_absent(c.model[0], 1));
+    refused(STEPGATE_EALREADY, "bias is absent already", stepgate_step_push(c.model[0], 1));
     must(stepgate_step_finish(c.model[0], 1));
     cluster_begin(&c);
     assert_float_equal(cluster_value(&c, 0, 0, 5), -1, 0);
+    cluster_clear(&c);
+}
+
+static void rows_that_are_not_aligned_are_refused(void **state)
+{
+    const uint64_t dims[2] = {4, 2};
+    uint64_t indices[3] = {0};
+    float rows[5] = {0};
+    struct cluster c;
+    int id;
+
+    (void)state;
+    cluster_up(&c, 1);
+    must(stepgate_model_variable(c.model[0], "words", STEPGATE_SPARSE, STEPGATE_F32, 2, dims, &id));
+    must(stepgate_model_variable_set(c.model[0], id, "rows_max", "2"));
+    cluster_commit(&c);
+    cluster_begin(&c);
+    refused(STEPGATE_EINVAL, "rows of words",
+            stepgate_step_push_rows(c.model[0], id, indices, 2, (const char *)rows + 1));
+    refused(STEPGATE_EINVAL, "indices of words",
+            stepgate_step_push_rows(c.model[0], id,
+                                    (const uint64_t *)(const void *)((const char *)indices + 4), 2, rows));
+    must(stepgate_step_push_rows(c.model[0], id, indices, 1, rows + 1));
+    cluster_finish(&c);
+    cluster_begin(&c);
     cluster_clear(&c);
 }
 
@@ -76,9 +103,9 @@ static void calls_of_a_step_have_an_order(void **state)
     refused_up(&c);
     refused(STEPGATE_ESTATE, "begun", stepgate_step_pull(c.model[0], 0, 0, NULL));
     refused(STEPGATE_ESTATE, "weights", stepgate_step_push(c.model[0], 0));
-    refused(STEPGATE_ESTATE, "weights", stepgate_step_absent(c.model[0], 0));
+    refused(STEPGATE_ESTATE, "absence of weights", stepgate_step_absent(c.model[0], 0));
     refused(STEPGATE_ESTATE, "outside", stepgate_step_finish(c.model[0], 1));
-    refused(STEPGATE_ESTATE, "outside", stepgate_step_abandon(c.model[0]));
+    refused(STEPGATE_ESTATE, "abandon", stepgate_step_abandon(c.model[0]));
     cluster_begin(&c);
     refused(STEPGATE_ESTATE, "step 0", stepgate_step_begin(c.model[0], CLUSTER_MS, NULL));
     must(stepgate_step_abandon(c.model[0]));
@@ -176,7 +203,7 @@ static void a_declaration_that_is_wrong_is_refused_and_leaves_no_trace(void **st
     refused(STEPGATE_EINVAL, "rank 9", stepgate_model_variable(m, "v", 1, 1, 9, dims, &id));
     refused(STEPGATE_EINVAL, "rank -1", stepgate_model_variable(m, "v", 1, 1, -1, dims, &id));
     refused(STEPGATE_EINVAL, "v", stepgate_model_variable(m, "v", 1, 1, 2, huge, &id));
-    refused(STEPGATE_EINVAL, "", stepgate_model_variable(m, "v", 1, 1, 1, NULL, &id));
+    refused(STEPGATE_EINVAL, "rank 1, but dims is NULL", stepgate_model_variable(m, "v", 1, 1, 1, NULL, &id));
     assert_int_equal(id, 77);
     assert_int_equal(stepgate_model_count(m), 1);
     refused(STEPGATE_ENOENT, "beta", stepgate_model_set(m, "beta", "1"));
@@ -313,6 +340,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_push_twice_in_a_step_is_refused_and_counts_once),
         cmocka_unit_test(finish_names_what_was_not_pushed_and_may_be_repeated),
+        cmocka_unit_test(rows_that_are_not_aligned_are_refused),
         cmocka_unit_test(a_weight_that_is_no_weight_is_refused),
         cmocka_unit_test(calls_of_a_step_have_an_order),
         cmocka_unit_test(steps_need_a_commit_and_declarations_end_with_it),
