@@ -35,7 +35,7 @@ void optimizer_powers_next(const struct model *model, struct optimizer_powers *p
 static void hyper_bias(const struct model *model, const struct optimizer_powers *powers,
                        struct optimizer_hyper *out)
 {
-    double rate = (double)out->in_f32.rate, t = (double)powers->updates + 1;
+    double rate = number_rounded_f32(out->in_f64.rate), t = (double)powers->updates + 1;
 
     if (model->torch) {
         double left = 1 - pow(model->beta1, t);
@@ -113,6 +113,6 @@ void optimizer_hyper_at(const struct model *model, uint64_t step, const struct o
         hyper_bias(model, powers, out);
     if (model->optimizer == MODEL_ADAMW) {
         out->in_f64.decay = rate * model->weight_decay;
-        out->in_f32.decay = (float)((double)out->in_f32.rate * model->weight_decay);
+        out->in_f32.decay = (float)(number_rounded_f32(rate) * model->weight_decay);
     }
 }

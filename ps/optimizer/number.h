@@ -15,6 +15,17 @@ enum number_dtype { NUMBER_F32 = 1, NUMBER_F64 = 2, NUMBER_F16 = 3, NUMBER_BF16 
 
 #define NUMBER_NORM_MAX 4096 /* elements of one number_norm */
 
+/*
+ * number_rounded_f32 -- a double, rounded to f32. Not (double)(float)value: gcc 12 leaves out that rounding where it makes vectors of it. What goes
+ * through a volatile object is rounded.
+ */
+static inline double number_rounded_f32(double value)
+{
+    volatile float rounded = (float)value;
+
+    return (double)rounded;
+}
+
 /* number_bytes -- of one element; 0 for a type that there is not. */
 size_t number_bytes(int dtype);
 /* number_widen_f32 -- n elements as f32: exact, except that f64 is rounded to nearest even. NaN becomes a quiet NaN. */

@@ -14,7 +14,7 @@ static void maker_number(const struct shape_variable *v, uint64_t base, uint64_t
     double noise = shape_unit((base + element) * UINT64_C(0x9e3779b97f4a7c15));
     double read = value != NULL ? plain_get(v->dtype, value, element) * 0.125 : 0;
 
-    plain_put(v->gradient_dtype, out, i, shape_wide(v) ? noise + read : (double)(float)(noise + read));
+    plain_put(v->gradient_dtype, out, i, plain_round(shape_wide(v), noise + read));
 }
 
 /* maker_rows -- which rows; each once, rising. */

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ps/optimizer/number.h"
+
 #define PLAIN_BLOCK 4096u /* elements whose squares are added together */
 
 /* plain_bytes -- of an element of a dtype (enum stepgate_dtype). */
@@ -19,7 +21,7 @@ void plain_put(int dtype, void *array, uint64_t i, double value);
  * rounded to f64 first is rounded to the same f32. */
 static inline double plain_round(bool wide, double value)
 {
-    return wide ? value : (double)(float)value;
+    return wide ? value : number_rounded_f32(value);
 }
 /* plain_norm -- the squares of at most PLAIN_BLOCK numbers: eight sums, one for each residue of the place, then a tree. */
 double plain_norm(const double *numbers, uint64_t count);

@@ -147,7 +147,7 @@ static void reference_add(struct reference *r, uint32_t i, const struct contribu
 /* reference_sum -- one contribution to what is summed, which starts as the first one. */
 static void reference_sum(struct reference *r, const struct contribution *c)
 {
-    double factor = contribution_factor(r->shape, c), weight = (double)(float)c->weight;
+    double factor = contribution_factor(r->shape, c), weight = number_rounded_f32(c->weight);
 
     for (uint32_t i = 0; i < r->shape->variables; i++) {
         const struct shape_variable *v = &r->shape->variable[i];

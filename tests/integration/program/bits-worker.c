@@ -107,6 +107,14 @@ static size_t bits_bytes(int dtype)
     return dtype == STEPGATE_F64 ? 8 : dtype == STEPGATE_F32 ? 4 : 2;
 }
 
+/* bits_single -- rounded to f32. gcc 12 leaves out what (double)(float)value rounds where it makes vectors of it, but nothing that is volatile. */
+static double bits_single(double value)
+{
+    volatile float single = (float)value;
+
+    return (double)single;
+}
+
 /* bits_round -- a number as its type has it; of 16 bits by what is left of a significand. */
 static double bits_round(int dtype, double value)
 {
@@ -114,7 +122,7 @@ static double bits_round(int dtype, double value)
 
     if (dtype == STEPGATE_F64)
         return value;
-    value = (double)(float)value;
+    value = bits_single(value);
     if (dtype == STEPGATE_F32 || value == 0)
         return value;
     int exponent = ilogb(value) > least ? ilogb(value) : least;
@@ -616,8 +624,7 @@ static void single_contribute(struct single *s, uint64_t step)
             norm = s->clip_norm > 0 ? sqrt(single_norm(parts)) : 0;
             s->ranks[s->count] = rank;
             s->weights[s->count] = weight;
-            s->factors[s->count++] =
-                (double)(float)(weight * (norm > s->clip_norm ? s->clip_norm / norm : 1));
+            s->factors[s->count++] = bits_single(weight * (norm > s->clip_norm ? s->clip_norm / norm : 1));
         }
     }
 }

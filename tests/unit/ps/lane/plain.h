@@ -93,7 +93,7 @@ static inline void plain_close(struct plain *p)
 /* plain_round -- to the type a variable is computed in. */
 static inline double plain_round(const struct plain_variable *x, double value)
 {
-    return x->wide ? value : (double)(float)value;
+    return x->wide ? value : number_rounded_f32(value);
 }
 
 /* plain_publish -- one element as it is read. */

@@ -283,6 +283,53 @@ static void a_norm_has_one_order(void **state)
     }
 }
 
+struct pair {
+    double first, second;
+};
+
+/* pair_round -- out of line, and of two numbers side by side, which is what gcc 12 makes vectors of. */
+__attribute__((noinline)) static void pair_round(struct pair *out, double x, double y, double scale)
+{
+    out->first = number_rounded_f32(x * scale);
+    out->second = number_rounded_f32(y * scale);
+}
+
+/* each_round -- the same in a loop. */
+__attribute__((noinline)) static void each_round(double *restrict out, const double *restrict in,
+                                                 double scale, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = number_rounded_f32(number_rounded_f32(in[i] * scale) + in[i]);
+}
+
+/* has_24_bits -- f32 holds it, by its bits. */
+static bool has_24_bits(double value)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof(bits));
+    return (bits & ((UINT64_C(1) << 29) - 1)) == 0;
+}
+
+static void a_number_is_rounded_to_f32_where_loops_become_vectors(void **state)
+{
+    (void)state;
+    double in[103], out[103];
+    struct pair pair;
+    for (size_t i = 0; i < 103; i++)
+        in[i] = 0.1 + (double)i / 7;
+    each_round(out, in, 1.1, 103);
+    for (size_t i = 0; i < 103; i++) {
+        assert_true(has_24_bits(out[i]) && !has_24_bits(in[i] * 1.1));
+        assert_true(fabs(out[i] - in[i] * 2.1) < 1e-6 * out[i]);
+        pair_round(&pair, in[i], in[102 - i], 1.1);
+        assert_true(has_24_bits(pair.first) && has_24_bits(pair.second));
+        assert_true(fabs(pair.first - in[i] * 1.1) <= 0x1p-24 * pair.first * 1.0000001);
+    }
+    assert_true(number_rounded_f32(16777217) == 16777216 && number_rounded_f32(16777219) == 16777220);
+    assert_true(isinf(number_rounded_f32(1e39)) && isnan(number_rounded_f32((double)NAN)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +343,7 @@ int main(void)
         cmocka_unit_test(wide_types_are_copied_and_nan_becomes_quiet),
         cmocka_unit_test(one_bad_element_anywhere_is_noticed),
         cmocka_unit_test(a_norm_has_one_order),
+        cmocka_unit_test(a_number_is_rounded_to_f32_where_loops_become_vectors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
