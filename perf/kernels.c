@@ -7,6 +7,8 @@
 
 #include "ps/optimizer/number.h"
 
+#define KERNELS_CACHE_BYTES ((size_t)32 << 20) /* as a ps has it */
+
 struct kernels_job {
     struct kernels *kernels;
     enum kernels_what what;
@@ -29,8 +31,8 @@ static const struct optimizer_rule *kernels_rule(const char *name)
 }
 
 /* kernels_new -- see kernels.h. */
-int kernels_new(struct kernels *k, const char *optimizer, size_t slots, size_t n, bool huge, char *text,
-                size_t bytes)
+int kernels_new(struct kernels *k, const char *optimizer, const char *kind, size_t slots, size_t n, bool huge,
+                char *text, size_t bytes)
 {
     *k = (struct kernels){.memory.huge = huge, .n = n / STREAM_UNIT * STREAM_UNIT, .slot_count = slots};
     k->rule = kernels_rule(optimizer);
@@ -41,12 +43,20 @@ int kernels_new(struct kernels *k, const char *optimizer, size_t slots, size_t n
             optimizer);
         return -1;
     }
+    int found = optimizer_kind_of(kind);
+    if (found < 0) {
+        snprintf(text, bytes, "this processor has no %s: give --kernels auto", kind);
+        return -1;
+    }
+    k->kind = (enum optimizer_kind)found;
     if (k->n == 0 || slots > KERNELS_SLOTS_MAX) {
         snprintf(text, bytes,
                  "%zu parameters and %zu slots cannot be measured: give at least %d and at most %d", n, slots,
                  STREAM_UNIT, KERNELS_SLOTS_MAX);
         return -1;
     }
+    k->none = kernels_rule("none");
+    k->stream_stores = k->n * sizeof(float) > KERNELS_CACHE_BYTES;
     k->hyper.in_f32 = (struct optimizer_scalars_f32){.rate = 0.01f,
                                                      .momentum = 0.9f,
                                                      .rho = 0.9f,
@@ -102,20 +112,15 @@ static void kernels_part(const struct kernels *k, enum kernels_what what, size_t
 {
     static const struct optimizer_variable options = {1, true};
     const struct mean_sum sum = {(const void *const *)k->slots, NULL, slots, (double)slots, NUMBER_F32};
-    float mean[OPTIMIZER_BLOCK];
+    const struct optimizer_pass pass = {.sum = &sum,
+                                        .now = what == KERNELS_AGGREGATE ? NULL : k->parameters[0],
+                                        .next = k->parameters[1],
+                                        .slots = {what == KERNELS_AGGREGATE ? NULL : k->state[0],
+                                                  what == KERNELS_AGGREGATE ? NULL : k->state[1]},
+                                        .stream = k->stream_stores};
 
-    if (what == KERNELS_AGGREGATE) {
-        mean_f32(&sum, first, last - first, k->parameters[1] + first);
-        return;
-    }
-    for (size_t at = first; at < last; at += OPTIMIZER_BLOCK) {
-        size_t n = last - at < OPTIMIZER_BLOCK ? last - at : OPTIMIZER_BLOCK;
-        float *const state[OPTIMIZER_SLOTS_MAX] = {k->state[0] != NULL ? k->state[0] + at : NULL,
-                                                   k->state[1] != NULL ? k->state[1] + at : NULL};
-        mean_f32(&sum, at, n, mean);
-        optimizer_apply_f32(k->rule, &options, &k->hyper, mean, k->parameters[0] + at, k->parameters[1] + at,
-                            state, NULL, n);
-    }
+    optimizer_pass_f32(what == KERNELS_AGGREGATE ? k->none : k->rule, k->kind, &options, &k->hyper, &pass,
+                       first, last - first);
 }
 
 /* kernels_work -- one thread's part of a pass. */

@@ -109,8 +109,8 @@ static enum test_end memory_run(const struct settings *s, struct report *report,
     compare_columns(report);
     for (size_t p = 0; p < s->parameters.count; p++) {
         struct kernels kernels;
-        if (kernels_new(&kernels, s->optimizer, most, s->parameters.value[p], s->pages[0] == 'h', text,
-                        bytes) != 0)
+        if (kernels_new(&kernels, s->optimizer, s->kernels, most, s->parameters.value[p], s->pages[0] == 'h',
+                        text, bytes) != 0)
             return TEST_REFUSED;
         for (size_t t = 0; t < s->threads.count; t++) {
             struct team *team;

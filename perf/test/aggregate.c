@@ -18,6 +18,7 @@ static void aggregate_defaults(struct settings *s)
     s->threads = (struct settings_list){{1}, 1};
     s->parameters = (struct settings_list){{25600000}, 1};
     s->optimizer = "momentum";
+    s->kernels = "auto";
     s->pages = "huge";
     s->bind = "auto";
     s->iterations = 20;
@@ -62,8 +63,8 @@ static enum test_end aggregate_run_what(enum kernels_what what, const struct set
     report_columns(report, report_latency_columns, report_latency_column_count);
     for (size_t p = 0; end == TEST_OK && p < s->parameters.count; p++) {
         struct kernels kernels;
-        if (kernels_new(&kernels, s->optimizer, most, s->parameters.value[p], s->pages[0] == 'h', text,
-                        bytes) != 0)
+        if (kernels_new(&kernels, s->optimizer, s->kernels, most, s->parameters.value[p], s->pages[0] == 'h',
+                        text, bytes) != 0)
             return TEST_REFUSED;
         for (size_t t = 0; end == TEST_OK && t < s->threads.count; t++) {
             struct team *team = NULL;
@@ -96,8 +97,8 @@ static enum test_end apply_run(const struct settings *s, struct report *report, 
 
 #define AGGREGATE_TAKES                                                                                      \
     (SETTINGS_BIT(SETTINGS_SLOTS) | SETTINGS_BIT(SETTINGS_THREADS) | SETTINGS_BIT(SETTINGS_PARAMETERS) |     \
-     SETTINGS_BIT(SETTINGS_PAGES) | SETTINGS_BIT(SETTINGS_BIND) | SETTINGS_BIT(SETTINGS_ITERATIONS) |        \
-     SETTINGS_BIT(SETTINGS_WARMUP))
+     SETTINGS_BIT(SETTINGS_PAGES) | SETTINGS_BIT(SETTINGS_KERNELS) | SETTINGS_BIT(SETTINGS_BIND) |           \
+     SETTINGS_BIT(SETTINGS_ITERATIONS) | SETTINGS_BIT(SETTINGS_WARMUP))
 
 const struct perf_test test_aggregate = {
     .name = "aggregate",

@@ -150,6 +150,52 @@ static void *apply_at(uint8_t *arena, uint64_t offset)
     return arena != NULL ? arena + offset : NULL;
 }
 
+/* apply_whole -- is the fragment's step one pass over memory? Where gradients, or sums, and values are of the computing type. */
+static bool apply_whole(const struct board *board, const struct model_variable *v)
+{
+    bool exact = v->dtype == STEPGATE_F32 || v->dtype == STEPGATE_F64;
+
+    return exact && (board->order.accumulated || v->gradient_dtype == v->dtype);
+}
+
+/* apply_pass -- mean, rule and averages of a fragment in one pass: from one parity to the other. */
+static void apply_pass(struct apply *apply, const struct apply_part *part)
+{
+    const struct board *board = apply->board;
+    const struct board_order *order = &board->order;
+    const struct model_variable *v = part->variable;
+    const struct optimizer_variable options = {v->learning_rate_scale, v->decays};
+    unsigned parity = (unsigned)(order->step & 1);
+#ifdef STEPGATE_MUTANT_PARITY_SWAPPED
+    parity ^= order->step % 7 == 3 ? 1u : 0u;
+#endif
+    uint64_t state = part->fragment->state_offset, offset = part->fragment->offset;
+    const void *sums = apply_at(board->sums, state);
+    struct mean_sum sum = apply_sum(apply, part);
+    struct optimizer_pass pass = {
+        .sum = &sum,
+        .now = board->rule->replaces ? NULL : board->parameters[parity] + offset,
+        .next = board->parameters[parity ^ 1u] + offset,
+        .slots = {apply_at(board->state[0], state), apply_at(board->state[1], state)},
+        .average = v->average ? apply_at(board->average, state) : NULL,
+        .stream = board->stream};
+
+    if (order->accumulated) {
+        sum.gradients = &sums;
+        sum.factors = NULL;
+        sum.count = 1;
+    }
+    if (v->dtype == STEPGATE_F64)
+        optimizer_pass_f64(board->rule, board->kind, &options, &order->hyper, &pass, 0, part->n);
+    else
+        optimizer_pass_f32(board->rule, board->kind, &options, &order->hyper, &pass, 0, part->n);
+#ifdef STEPGATE_MUTANT_DOUBLE_APPLY
+    pass.now = pass.next;
+    if (order->step % 5 == 2 && v->dtype != STEPGATE_F64)
+        optimizer_pass_f32(board->rule, board->kind, &options, &order->hyper, &pass, 0, part->n);
+#endif
+}
+
 /* apply_f32 -- one step of a fragment that is computed in f32: in place of the other parity, or through its master copy. */
 static void apply_f32(struct apply *apply, const struct apply_part *part)
 {
@@ -250,6 +296,8 @@ static void apply_trained(struct apply *apply, const struct apply_part *part)
         return; /* both parities hold the initial value */
     if (order->kind == BOARD_CARRY || apply_missing(apply, part))
         apply_carry(apply->board, part);
+    else if (apply_whole(apply->board, part->variable))
+        apply_pass(apply, part);
     else if (part->variable->dtype == STEPGATE_F64)
         apply_f64(apply, part);
     else

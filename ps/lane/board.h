@@ -64,6 +64,8 @@ struct board {
     const struct plan *plan;
     const struct plan_shard *shard; /* this shard's part of the plan */
     const struct optimizer_rule *rule;
+    enum optimizer_kind kind;            /* of instructions, of the kernels */
+    bool stream;                         /* parameters are too many for a cache: written past it */
     uint64_t stride;                     /* of slot arenas */
     uint8_t *parameters[2];              /* by parity of the step */
     struct slot_words *words;            /* [lanes], behind the parameters */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <math.h>
-
 #include "ps/optimizer/rules.h"
 
-#define BOTH_TEMPLATE "ps/optimizer/adagrad.inc"
-#include "ps/optimizer/both.inc"
+#define KINDS_TEMPLATE "ps/optimizer/adagrad.inc"
+#define KINDS_RULES PASS(adagrad_tf) PASS(adagrad_torch)
+#include "ps/optimizer/kinds.inc"
 
 const struct optimizer_rule rule_adagrad_tf = {
     .name = "adagrad",
@@ -14,6 +13,8 @@ const struct optimizer_rule rule_adagrad_tf = {
     .accumulator = true,
     .block_f32 = adagrad_tf_f32,
     .block_f64 = adagrad_tf_f64,
+    .pass_f32 = KINDS(adagrad_tf, f32),
+    .pass_f64 = KINDS(adagrad_tf, f64),
 };
 
 const struct optimizer_rule rule_adagrad_torch = {
@@ -24,4 +25,6 @@ const struct optimizer_rule rule_adagrad_torch = {
     .accumulator = true,
     .block_f32 = adagrad_torch_f32,
     .block_f64 = adagrad_torch_f64,
+    .pass_f32 = KINDS(adagrad_torch, f32),
+    .pass_f64 = KINDS(adagrad_torch, f64),
 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ps/optimizer/rules.h"
 
-#define BOTH_TEMPLATE "ps/optimizer/adamw.inc"
-#include "ps/optimizer/both.inc"
+#define KINDS_TEMPLATE "ps/optimizer/adamw.inc"
+#define KINDS_RULES PASS(adamw_tf) PASS(adamw_torch)
+#include "ps/optimizer/kinds.inc"
 
 const struct optimizer_rule rule_adamw_tf = {
     .name = "adamw",
@@ -11,6 +12,8 @@ const struct optimizer_rule rule_adamw_tf = {
     .slot_names = {"first_moment", "second_moment"},
     .block_f32 = adamw_tf_f32,
     .block_f64 = adamw_tf_f64,
+    .pass_f32 = KINDS(adamw_tf, f32),
+    .pass_f64 = KINDS(adamw_tf, f64),
 };
 
 const struct optimizer_rule rule_adamw_torch = {
@@ -20,4 +23,6 @@ const struct optimizer_rule rule_adamw_torch = {
     .slot_names = {"first_moment", "second_moment"},
     .block_f32 = adamw_torch_f32,
     .block_f64 = adamw_torch_f64,
+    .pass_f32 = KINDS(adamw_torch, f32),
+    .pass_f64 = KINDS(adamw_torch, f64),
 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ps/optimizer/rules.h"
 
-#define BOTH_TEMPLATE "ps/optimizer/nesterov.inc"
-#include "ps/optimizer/both.inc"
+#define KINDS_TEMPLATE "ps/optimizer/nesterov.inc"
+#define KINDS_RULES PASS(nesterov_tf) PASS(nesterov_torch)
+#include "ps/optimizer/kinds.inc"
 
 const struct optimizer_rule rule_nesterov_tf = {
     .name = "nesterov",
@@ -11,6 +12,8 @@ const struct optimizer_rule rule_nesterov_tf = {
     .slot_names = {"momentum"},
     .block_f32 = nesterov_tf_f32,
     .block_f64 = nesterov_tf_f64,
+    .pass_f32 = KINDS(nesterov_tf, f32),
+    .pass_f64 = KINDS(nesterov_tf, f64),
 };
 
 const struct optimizer_rule rule_nesterov_torch = {
@@ -20,4 +23,6 @@ const struct optimizer_rule rule_nesterov_torch = {
     .slot_names = {"momentum"},
     .block_f32 = nesterov_torch_f32,
     .block_f64 = nesterov_torch_f64,
+    .pass_f32 = KINDS(nesterov_torch, f32),
+    .pass_f64 = KINDS(nesterov_torch, f64),
 };

@@ -23,6 +23,9 @@
 #include "transport/verbs/verbs.h"
 #include "transport/wait/waiter.h"
 
+/* Parameters of a shard beyond this are written past the caches. A system may tell of all last-level caches together; a lane has one of them. */
+#define SERVER_CACHE_BYTES (UINT64_C(32) << 20)
+
 /* One lane with what its thread needs. Lane 0 runs in the thread of stepgate_server_run, with the shard. */
 struct server_lane {
     struct stepgate_server *server;
@@ -39,6 +42,7 @@ struct stepgate_server {
     struct proof_secret secret;
     struct hosts ps;
     uint32_t number, workers, lanes;
+    int kernels; /* enum optimizer_kind */
     struct stepgate_fabric *fabrics[LANE_FABRICS_MAX];
     struct stepgate_queue *queues[LANE_FABRICS_MAX];
     unsigned fabric_count;
@@ -124,6 +128,10 @@ static int server_settings(struct stepgate_server *server)
     server->workers = (uint32_t)workers;
     server->number = (uint32_t)knob_int(&server->knobs, "task_index");
     server->lanes = (uint32_t)knob_int(&server->knobs, "lanes");
+    server->kernels = optimizer_kind_of(knob_text(&server->knobs, "kernels"));
+    if (server->kernels < 0)
+        return error_set(STEPGATE_EINVAL, 0, "leave it at auto, or run where there are such instructions",
+                         "kernels: this processor has no %s", knob_text(&server->knobs, "kernels"));
     if (server->ps.count == 0 && server->number != 0)
         return error_set(STEPGATE_EINVAL, 0, "give --ps-hosts with the address of every ps",
                          "no ps is named");
@@ -286,6 +294,8 @@ static int server_make_shard(struct stepgate_server *server, uint64_t incarnatio
                                   .secret = &server->secret,
                                   .incarnation = incarnation,
                                   .group_bytes = knob_bytes(knobs, "group_bytes"),
+                                  .kernels = (enum optimizer_kind)server->kernels,
+                                  .cache_bytes = SERVER_CACHE_BYTES,
                                   .cut_bytes = knob_bytes(knobs, "cut_bytes"),
                                   .join_timeout_ms = knob_time_ms(knobs, "join_timeout"),
                                   .liveness_ms = knob_time_ms(knobs, "liveness"),
@@ -321,11 +331,13 @@ static void server_say(const struct stepgate_server *server)
                  device != NULL ? ")" : "");
     }
     binding_describe(server->binding, binding, sizeof(binding));
-    log_line(&server->knobs.log, LOG_INFO,
-             "ps %u of %zu for %u worker%s, listening %s, transport %s, %u lane%s, bind %s, wait %s",
-             server->number, server->ps.count > 0 ? server->ps.count : 1, server->workers,
-             server->workers == 1 ? "" : "s", shard_address(server->shard), transports, server->lanes,
-             server->lanes > 1 ? "s" : "", binding, knob_text(&server->knobs, "wait"));
+    log_line(
+        &server->knobs.log, LOG_INFO,
+        "ps %u of %zu for %u worker%s, listening %s, transport %s, %u lane%s, kernels %s, bind %s, wait %s",
+        server->number, server->ps.count > 0 ? server->ps.count : 1, server->workers,
+        server->workers == 1 ? "" : "s", shard_address(server->shard), transports, server->lanes,
+        server->lanes > 1 ? "s" : "", optimizer_kind_name((enum optimizer_kind)server->kernels), binding,
+        knob_text(&server->knobs, "wait"));
 }
 
 /* stepgate_server_new -- listens. */

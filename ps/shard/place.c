@@ -241,6 +241,8 @@ static int place_board(struct shard_model *model)
     board->plan = model->plan;
     board->shard = plan;
     board->rule = optimizer_rule(model->model->optimizer, model->model->torch);
+    board->kind = shard->config.kernels;
+    board->stream = shard->config.cache_bytes > 0 && plan->arena_bytes > shard->config.cache_bytes;
     board->stride = slot_stride(plan->slot_bytes);
     size_t contributions = (size_t)board->workers * board->depth;
     board->slots = calloc(board->workers, sizeof(*board->slots));

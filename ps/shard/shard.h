@@ -34,6 +34,8 @@ struct shard_config {
     const struct proof_secret *secret;
     uint64_t incarnation;
     uint64_t group_bytes, cut_bytes;
+    enum optimizer_kind kernels;
+    uint64_t cache_bytes; /* parameters beyond it are written past the caches; 0: none are */
     int64_t join_timeout_ms, liveness_ms, close_timeout_ms, stall_report_ms, step_timeout_ms; /* <= 0: none */
     uint64_t (*memory_available)(void); /* NULL: not looked at */
     /* On shard 0: whether a model may be recorded or replayed at all; where the contributors of each committed step of strict mode go (an error ends the job; the

@@ -117,6 +117,7 @@ static int cluster_make_shard(struct cluster *c, uint32_t s)
                                   .job = "scenario",
                                   .secret = &c->secret,
                                   .incarnation = 100 + s,
+                                  .kernels = (enum optimizer_kind)optimizer_kind_of("auto"),
                                   .group_bytes = job->group_bytes != 0 ? job->group_bytes : 1u << 20,
                                   .cut_bytes = job->cut_bytes != 0 ? job->cut_bytes : 1u << 28,
                                   .join_timeout_ms = CLUSTER_JOIN_MS,

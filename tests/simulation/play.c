@@ -88,22 +88,25 @@ static int play_make_ps(struct play *play, uint32_t s)
         if (status == 0)
             status = lane_new(&lane, &ps->lanes[l]);
     }
-    struct shard_config config = {.number = s,
-                                  .shards = play->shards,
-                                  .workers = play->shape.workers,
-                                  .lanes = play->lanes,
-                                  .listen = play->addresses[s],
-                                  .leader = play->addresses[0],
-                                  .lane_list = ps->lanes,
-                                  .mailbox = &ps->mailbox,
-                                  .job = "play",
-                                  .secret = &play->secret,
-                                  .incarnation = 100 + s,
-                                  .group_bytes = play->group_bytes,
-                                  .cut_bytes = play->cut_bytes,
-                                  .join_timeout_ms = PLAY_JOIN_MS,
-                                  .liveness_ms = PLAY_LIVENESS_MS,
-                                  .close_timeout_ms = 500};
+    struct shard_config config = {
+        .number = s,
+        .shards = play->shards,
+        .workers = play->shape.workers,
+        .lanes = play->lanes,
+        .listen = play->addresses[s],
+        .leader = play->addresses[0],
+        .lane_list = ps->lanes,
+        .mailbox = &ps->mailbox,
+        .job = "play",
+        .secret = &play->secret,
+        .incarnation = 100 + s,
+        .kernels = (enum optimizer_kind)optimizer_kind_of("auto"),
+        .cache_bytes = play->shape.seed % 2 == 0 ? 1 : 0, /* every second job stores past the caches */
+        .group_bytes = play->group_bytes,
+        .cut_bytes = play->cut_bytes,
+        .join_timeout_ms = PLAY_JOIN_MS,
+        .liveness_ms = PLAY_LIVENESS_MS,
+        .close_timeout_ms = 500};
     config.fabrics[0] = (struct shard_fabric){ps->fabric, ps->queue};
     return status != 0 ? status : shard_new(&config, world_now_ns(play->world), &ps->shard);
 }
