@@ -106,7 +106,7 @@ static void *job_work(void *context)
     if (status == 0)
         status = stepgate_model_new(job, "m", &model);
     for (int v = 0; status == 0 && v < JOB_VARIABLES; v++) {
-        char name[8];
+        char name[16];
         int id;
         snprintf(name, sizeof(name), "v%d", v);
         status = stepgate_model_variable(model, name, STEPGATE_TRAINED, STEPGATE_F32, 1, dims, &id);

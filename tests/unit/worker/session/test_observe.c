@@ -181,7 +181,7 @@ static uint64_t race(bool mapped, const char *update, uint32_t replicas, uint64_
 {
     static struct watcher watcher[2];
     uint64_t retries = 0;
-    char text[8];
+    char text[16];
     struct job j = {.mapped = mapped,
                     .shards = (uint32_t)(1 + seed % 3),
                     .lanes = 2,
