@@ -127,6 +127,7 @@ struct cluster {
     struct cluster_history *history; /* [history_count] by step */
     uint64_t history_count;
     uint64_t busy_at;
+    unsigned quiet_rounds; /* in a row in which nobody did anything */
     /* sets that the leader recorded, by step */
     uint32_t sets[CLUSTER_SETS_MAX]; /* bits of ranks */
     uint64_t set_count;

@@ -14,6 +14,8 @@
 #define MOVE_ROUNDS 10  /* in a world nothing happens for so many: nothing will */
 #define MOVE_QUIET_MS                                                                                        \
     2 /* nothing happens for so long: nothing will; but the end of a process may show later */
+#define MOVE_QUIET_ROUNDS                                                                                    \
+    20 /* and in so many looks: time alone passes while a busy machine lets others run */
 #define MOVE_PATIENCE_MS 10000
 #define MOVE_QUIET_SOFT_MS 30 /* over a network, in an emulated machine; checks are patient there */
 
@@ -204,11 +206,13 @@ int cluster_move(struct cluster *c)
     uint64_t quiet = c->ground->soft ? MOVE_QUIET_SOFT_MS : MOVE_QUIET_MS;
     if (cluster_round(c, true) || c->busy_at == 0) {
         c->busy_at = cluster_now(c);
+        c->quiet_rounds = 0;
         return 1;
     }
+    c->quiet_rounds++;
     if (c->ground->soft)
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
-    return cluster_now(c) < c->busy_at + quiet * CLOCK_MS;
+    return c->quiet_rounds < MOVE_QUIET_ROUNDS || cluster_now(c) < c->busy_at + quiet * CLOCK_MS;
 }
 
 /* cluster_pass -- see inside.h. */

@@ -16,14 +16,15 @@ struct binding {
     bool single; /* one processor per thread, not the whole set */
 };
 
-/* binding_topology -- reads the machine, with its input and output devices. */
-static int binding_topology(hwloc_topology_t *out)
+/* binding_topology -- reads the machine; with its input and output devices only if one is asked for: hwloc may look up their names in a large file. */
+static int binding_topology(bool devices, hwloc_topology_t *out)
 {
     hwloc_topology_t topology;
 
     if (hwloc_topology_init(&topology) != 0)
         return error_set(STEPGATE_ENOMEM, errno, NULL, "cannot start reading the topology");
-    hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+    if (devices)
+        hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
     if (hwloc_topology_load(topology) != 0) {
         int os_errno = errno;
         hwloc_topology_destroy(topology);
@@ -92,7 +93,7 @@ int binding_new(const char *text, const char *device, struct binding **out)
         *out = binding;
         return 0;
     }
-    code = binding_topology(&binding->topology);
+    code = binding_topology(automatic, &binding->topology);
     if (code < 0)
         goto fail;
     binding->set = hwloc_bitmap_alloc();
