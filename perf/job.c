@@ -26,6 +26,7 @@
 struct job_seat {
     pid_t pid;
     char text[JOB_TEXT]; /* its error; "": none */
+    uint32_t place;      /* among the errors of all, from 1; the first one is the cause */
 };
 
 /* In memory that all processes of a measurement share. */
@@ -36,6 +37,7 @@ struct job_board {
     _Atomic uint32_t listening;
     /* end: the step that nobody trains; stored by worker 0, release; loaded by all workers, acquire. */
     _Atomic uint64_t end;
+    _Atomic uint32_t errors; /* that there are; their order is that of the clock, near enough */
     uint32_t seats;
     struct job_seat seat[]; /* ps, then workers */
 };
@@ -79,6 +81,8 @@ static int job_say(const struct job_process *p, const char *what)
     struct job_seat *seat = job_seat_of(p);
 
     stepgate_error_last(&error);
+    if (seat->place == 0)
+        seat->place = atomic_fetch_add_explicit(&p->board->errors, 1, memory_order_relaxed) + 1;
     snprintf(seat->text, sizeof(seat->text), "%s %u, %s: %s%s%s", p->ps ? "ps" : "worker", p->index, what,
              error.text, error.remedy[0] != '\0' ? ": " : "", error.remedy);
     return -1;
@@ -436,9 +440,12 @@ int job_measure(const struct job_plan *plan, struct job_result *result, char *te
         *result = board->result;
     else
         snprintf(text, bytes, "a process of the job was killed, or could not be started");
-    for (size_t i = seats; status != 0 && i > 0; i--)
-        if (board->seat[i - 1].text[0] != '\0')
-            snprintf(text, bytes, "%s", board->seat[i - 1].text);
+    uint32_t first = UINT32_MAX;
+    for (size_t i = 0; status != 0 && i < seats; i++)
+        if (board->seat[i].text[0] != '\0' && board->seat[i].place < first) {
+            first = board->seat[i].place;
+            snprintf(text, bytes, "%s", board->seat[i].text);
+        }
     munmap(board, length);
     return status;
 }
