@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* write_lat, read_lat, notify_lat, write_bw, read_bw -- what the transport moves, through the contract alone, without what stepgate does with it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "perf/clock.h"
+#include "perf/test/table.h"
+#include "perf/wire.h"
+
+#define TRANSFER_SEED 7
+
+/* transfer_defaults -- as perftest has them. */
+static void transfer_defaults(struct settings *s)
+{
+    s->transport = "shm";
+    s->bind = "auto";
+    s->depth = 128;
+    s->cq_moderation = 1;
+    s->inline_bytes = 64;
+    s->iterations = 10000;
+    s->warmup = 500;
+    s->size = (struct settings_list){{2}, 1};
+}
+
+/* transfer_bw_defaults -- large messages. */
+static void transfer_bw_defaults(struct settings *s)
+{
+    transfer_defaults(s);
+    s->size = (struct settings_list){{65536}, 1};
+    s->iterations = 5000;
+    s->warmup = 100;
+    s->cq_moderation = 16;
+}
+
+struct transfer {
+    const struct settings *settings;
+    struct wire *wire;
+    uint64_t size;
+    struct histogram histogram;
+    struct window window;
+    uint64_t completions, polls;
+};
+
+typedef int (*transfer_loop)(struct transfer *t, uint64_t iterations, bool measured);
+
+/* transfer_ping -- one write each way; both see it by its last byte. */
+static int transfer_ping(struct transfer *t, uint64_t iterations, bool measured)
+{
+    struct wire *wire = t->wire;
+    struct wire_order order = {WIRE_PING, 0, t->size, iterations, 0};
+    volatile uint8_t *last = wire_inbound(wire) + t->size - 1;
+
+    *last = 0;
+    if (wire_ask(wire, &order) != 0)
+        return -1;
+    for (uint64_t i = 0; i < iterations; i++) {
+        uint64_t begin = perf_clock_now();
+        wire_outbound(wire)[t->size - 1] = (uint8_t)(i % 255 + 1);
+        if (wire_write(wire, 0, t->size, i % 16 == 15) != 0)
+            return -1;
+        for (unsigned looks = 0; *last != (uint8_t)(i % 255 + 1); looks++)
+            if (looks % 64 == 63 && wire_progress(wire) < 0)
+                return -1;
+        if (measured)
+            histogram_add(&t->histogram, perf_clock_now() - begin);
+    }
+    return 0;
+}
+
+/* transfer_notify -- one notify each way. */
+static int transfer_notify(struct transfer *t, uint64_t iterations, bool measured)
+{
+    struct wire *wire = t->wire;
+    struct wire_order order = {WIRE_NOTIFY, 0, 0, iterations, 0};
+
+    if (wire_ask(wire, &order) != 0)
+        return -1;
+    uint64_t from = wire->notifies;
+    for (uint64_t i = 0; i < iterations; i++) {
+        uint64_t begin = perf_clock_now();
+        if (wire_notify(wire, (uint32_t)i) != 0)
+            return -1;
+        while (wire->notifies <= from + i)
+            if (wire_progress(wire) < 0)
+                return -1;
+        if (measured)
+            histogram_add(&t->histogram, perf_clock_now() - begin);
+    }
+    return 0;
+}
+
+/* transfer_fetch -- one read at a time. */
+static int transfer_fetch(struct transfer *t, uint64_t iterations, bool measured)
+{
+    struct wire *wire = t->wire;
+
+    for (uint64_t i = 0; i < iterations; i++) {
+        uint64_t begin = perf_clock_now(), before = wire->completed;
+        if (wire_read(wire, 0, t->size) != 0)
+            return -1;
+        while (wire->completed == before)
+            if (wire_progress(wire) < 0)
+                return -1;
+        if (measured)
+            histogram_add(&t->histogram, perf_clock_now() - begin);
+    }
+    return 0;
+}
+
+/* transfer_count -- completions that came since `from` are bytes moved; every moderation'th write has one. */
+static void transfer_count(struct transfer *t, uint64_t *seen, uint64_t each)
+{
+    uint64_t fresh = t->wire->completed - *seen;
+
+    if (fresh == 0)
+        return;
+    *seen = t->wire->completed;
+    window_add(&t->window, perf_clock_now(), fresh * each * t->size);
+}
+
+/* transfer_flow -- `depth` operations under way until all are done; the last write's arrival is confirmed by the peer. */
+static int transfer_flow(struct transfer *t, uint64_t iterations, bool measured, bool write)
+{
+    struct wire *wire = t->wire;
+    uint64_t each = write ? t->settings->cq_moderation : 1, done = wire->completed, seen = done, first = done;
+    struct wire_order order = {WIRE_IDLE, 0, 0, 0, 0};
+
+    iterations = (iterations + each - 1) / each * each;
+    window_begin(&t->window, perf_clock_now());
+    for (uint64_t i = 0; i < iterations; i++) {
+        while (i - (wire->completed - first) * each >= t->settings->depth)
+            if (wire_progress(wire) < 0)
+                return -1;
+        int status = write ? wire_write(wire, 0, t->size, (i + 1) % each == 0) : wire_read(wire, 0, t->size);
+        if (status != 0)
+            return -1;
+        if (measured)
+            transfer_count(t, &seen, each);
+    }
+    while ((wire->completed - first) * each < iterations) {
+        if (wire_progress(wire) < 0)
+            return -1;
+        if (measured)
+            transfer_count(t, &seen, each);
+    }
+    if (write && wire_ask(wire, &order) != 0) /* the answer comes behind the last byte */
+        return -1;
+    if (measured)
+        window_add(&t->window, perf_clock_now(), 0);
+    t->completions = wire->completed - done;
+    return 0;
+}
+
+/* transfer_write_flow -- writes. */
+static int transfer_write_flow(struct transfer *t, uint64_t iterations, bool measured)
+{
+    return transfer_flow(t, iterations, measured, true);
+}
+
+/* transfer_read_flow -- reads. */
+static int transfer_read_flow(struct transfer *t, uint64_t iterations, bool measured)
+{
+    return transfer_flow(t, iterations, measured, false);
+}
+
+/* transfer_verify -- the last message, whole, at the other end of a write or at this end of a read. */
+static int transfer_verify(struct transfer *t, bool read)
+{
+    struct wire *wire = t->wire;
+    struct wire_order order = {read ? WIRE_FILL : WIRE_CHECK, 0, t->size, 0, TRANSFER_SEED + t->size};
+    uint64_t before = wire->completed;
+
+    if (read) {
+        memset(wire_outbound(wire), 0, t->size);
+        if (wire_ask(wire, &order) != 0 || wire_read(wire, 0, t->size) != 0)
+            return -1;
+        while (wire->completed == before)
+            if (wire_progress(wire) < 0)
+                return -1;
+        return wire_holds(wire_outbound(wire), t->size, order.seed) ? 0 : 1;
+    }
+    wire_fill(wire_outbound(wire), t->size, order.seed);
+    if (wire_write(wire, 0, t->size, false) != 0 || wire_ask(wire, &order) != 0)
+        return -1;
+    return order.good != 0 ? 0 : 1;
+}
+
+struct transfer_kind {
+    transfer_loop loop;
+    bool bandwidth, read, notify;
+    double share; /* of a round trip that is told */
+};
+
+/* transfer_case -- one size. */
+static enum test_end transfer_case(struct transfer *t, const struct transfer_kind *kind,
+                                   struct report *report, char *text, size_t bytes)
+{
+    uint64_t iterations = t->settings->iterations, cpu, elapsed;
+    int good;
+
+    histogram_clear(&t->histogram);
+    if (t->settings->warmup > 0 && kind->loop(t, t->settings->warmup, false) != 0)
+        goto lost;
+    cpu = perf_clock_cpu();
+    elapsed = perf_clock_now();
+    if (kind->loop(t, iterations, true) != 0)
+        goto lost;
+    cpu = perf_clock_cpu() - cpu;
+    elapsed = perf_clock_now() - elapsed;
+    good = kind->notify ? 0 : transfer_verify(t, kind->read);
+    if (good < 0)
+        goto lost;
+    if (good > 0) {
+        snprintf(text, bytes, "the bytes of the last message of %llu are wrong", (unsigned long long)t->size);
+        return TEST_FAILED;
+    }
+    if (!kind->notify)
+        report_number(report, "size_bytes", (double)t->size);
+    if (kind->bandwidth) {
+        report_number(report, "iterations", (double)iterations);
+        report_bandwidth(report, &t->window, t->size);
+        report_number(report, "completions_count", (double)t->completions);
+    } else {
+        report_latency(report, &t->histogram, kind->share);
+    }
+    report_number(report, "cpu_percent", 100 * (double)cpu / (double)elapsed);
+    report_row(report);
+    return TEST_OK;
+
+lost:
+    snprintf(text, bytes, "%s", t->wire->text);
+    return TEST_REQUEUE;
+}
+
+/* transfer_run_kind -- every size over one connection; or the server's end. */
+static enum test_end transfer_run_kind(const struct transfer_kind *kind, const struct settings *s,
+                                       struct report *report, char *text, size_t bytes)
+{
+    static const struct report_column size = {"size_bytes", "bytes", 1, 0},
+                                      iterations = {"iterations", "iters", 1, 0},
+                                      completions = {"completions_count", "completions", 1, 0},
+                                      cpu = {"cpu_percent", "cpu %", 1, 0};
+    static struct transfer t;
+    struct wire wire;
+    const struct settings_list sizes = settings_sizes(s);
+    uint64_t most = 1;
+    enum test_end end = TEST_OK;
+
+    if (strcmp(s->transport, "verbs") == 0 && s->server == NULL && s->address == NULL) {
+        if (wire_serve(&wire, s) == 0)
+            return TEST_OK;
+        snprintf(text, bytes, "%s", wire.text);
+        return TEST_REQUEUE;
+    }
+    for (size_t i = 0; i < sizes.count; i++)
+        most = sizes.value[i] > most ? sizes.value[i] : most;
+    if (!kind->notify)
+        report_columns(report, &size, 1);
+    if (kind->bandwidth) {
+        report_columns(report, &iterations, 1);
+        report_columns(report, report_bandwidth_columns, report_bandwidth_column_count);
+        report_columns(report, &completions, 1);
+    } else {
+        report_columns(report, report_latency_columns, report_latency_column_count);
+    }
+    report_columns(report, &cpu, 1);
+    if (wire_client(&wire, s, most) != 0) {
+        snprintf(text, bytes, "%s", wire.text);
+        return TEST_REQUEUE;
+    }
+    report_condition(report, "transport", json_string(wire.transport->name));
+    report_condition(report, "device", json_string(wire.can.device));
+    report_condition(report, "inline_bytes", json_integer(wire.inline_most));
+    report_condition(report, "reads_in_flight", json_integer(wire.can.reads_in_flight));
+    t = (struct transfer){.settings = s, .wire = &wire};
+    for (size_t i = 0; end == TEST_OK && i < (kind->notify ? 1 : sizes.count); i++) {
+        t.size = sizes.value[i];
+        end = transfer_case(&t, kind, report, text, bytes);
+    }
+    if (wire_close(&wire) != 0 && end == TEST_OK) {
+        snprintf(text, bytes, "the server's process failed");
+        end = TEST_FAILED;
+    }
+    if (end == TEST_OK)
+        report_note(report, "%s%s, over %s (%s)%s",
+                    kind->bandwidth    ? "until the peer has confirmed the last byte"
+                    : kind->share == 1 ? "round trips"
+                                       : "half of round trips",
+                    kind->notify ? "" : ", data verified", wire.transport->name, wire.can.device,
+                    strncmp(wire.can.device, "rxe", 3) == 0 || strncmp(wire.can.device, "siw", 3) == 0
+                        ? ": a software device, not representative"
+                        : "");
+    return end;
+}
+
+#define TRANSFER_KIND(name, ...)                                                                             \
+    static enum test_end name##_run(const struct settings *s, struct report *report, char *text,             \
+                                    size_t bytes)                                                            \
+    {                                                                                                        \
+        static const struct transfer_kind kind = __VA_ARGS__;                                                \
+        return transfer_run_kind(&kind, s, report, text, bytes);                                             \
+    }
+TRANSFER_KIND(write_lat, {transfer_ping, false, false, false, 0.5})
+TRANSFER_KIND(notify_lat, {transfer_notify, false, false, true, 0.5})
+TRANSFER_KIND(read_lat, {transfer_fetch, false, true, false, 1})
+TRANSFER_KIND(write_bw, {transfer_write_flow, true, false, false, 1})
+TRANSFER_KIND(read_bw, {transfer_read_flow, true, true, false, 1})
+
+#define TRANSFER_TAKES                                                                                       \
+    (SETTINGS_BIT(SETTINGS_TRANSPORT) | SETTINGS_BIT(SETTINGS_ADDRESS) | SETTINGS_BIT(SETTINGS_DEVICE) |     \
+     SETTINGS_BIT(SETTINGS_ITERATIONS) | SETTINGS_BIT(SETTINGS_WARMUP) | SETTINGS_BIT(SETTINGS_BIND) |       \
+     SETTINGS_BIT(SETTINGS_PORT))
+#define TRANSFER_SIZES                                                                                       \
+    (SETTINGS_BIT(SETTINGS_SIZE) | SETTINGS_BIT(SETTINGS_ALL) | SETTINGS_BIT(SETTINGS_PLOT))
+#define TRANSFER_WHERE                                                                                       \
+    "Over shm, and over verbs with --address, both ends are on this host. Otherwise start it without "       \
+    "SERVER on one host, and with the\n"                                                                     \
+    "address of that one as SERVER on the other; the client's options hold."
+
+const struct perf_test test_write_lat = {
+    .name = "write_lat",
+    .purpose = "one-sided write, seen by its last byte: half of a round trip",
+    .takes = TRANSFER_TAKES | TRANSFER_SIZES | SETTINGS_BIT(SETTINGS_INLINE),
+    .takes_server = true,
+    .reads = TRANSFER_WHERE,
+    .defaults = transfer_defaults,
+    .run = write_lat_run};
+const struct perf_test test_notify_lat = {.name = "notify_lat",
+                                          .purpose = "notify, seen as an event: half of a round trip",
+                                          .takes = TRANSFER_TAKES,
+                                          .takes_server = true,
+                                          .reads = TRANSFER_WHERE,
+                                          .defaults = transfer_defaults,
+                                          .run = notify_lat_run};
+const struct perf_test test_read_lat = {.name = "read_lat",
+                                        .purpose =
+                                            "one-sided read, one at a time: from the post to the completion",
+                                        .takes = TRANSFER_TAKES | TRANSFER_SIZES,
+                                        .takes_server = true,
+                                        .reads = TRANSFER_WHERE,
+                                        .defaults = transfer_defaults,
+                                        .run = read_lat_run};
+const struct perf_test test_write_bw = {
+    .name = "write_bw",
+    .purpose = "one-sided writes, many under way, until the peer has confirmed the last byte",
+    .takes = TRANSFER_TAKES | TRANSFER_SIZES | SETTINGS_BIT(SETTINGS_DEPTH) |
+             SETTINGS_BIT(SETTINGS_CQ_MODERATION) | SETTINGS_BIT(SETTINGS_INLINE),
+    .takes_server = true,
+    .reads = TRANSFER_WHERE,
+    .defaults = transfer_bw_defaults,
+    .run = write_bw_run};
+const struct perf_test test_read_bw = {.name = "read_bw",
+                                       .purpose = "one-sided reads, many under way",
+                                       .takes =
+                                           TRANSFER_TAKES | TRANSFER_SIZES | SETTINGS_BIT(SETTINGS_DEPTH),
+                                       .takes_server = true,
+                                       .reads = TRANSFER_WHERE,
+                                       .defaults = transfer_bw_defaults,
+                                       .run = read_bw_run};

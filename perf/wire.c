@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "perf/wire.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "perf/clock.h"
+#include "transport/base/exit_status.h"
+#include "transport/place/binding.h"
+#include "transport/place/cpus.h"
+#include "transport/shm/shm.h"
+#include "transport/verbs/verbs.h"
+
+#define WIRE_PORT 18520
+#define WIRE_ALIGN 4096
+#define WIRE_PATIENCE_NS UINT64_C(30000000000) /* nothing comes for so long: the peer is stuck */
+#define WIRE_EVENTS 16
+
+static const char wire_hello[] = "stepgate-perf 1";
+
+/* What both ends tell each other first. */
+struct wire_grant {
+    struct stepgate_descriptor descriptor;
+    uint64_t half;
+};
+
+/* wire_fail -- the library's last error, or a text of ours, is what went wrong. */
+static int wire_fail(struct wire *wire, int code, const char *what)
+{
+    char line[WIRE_TEXT];
+
+    if (wire->text[0] != '\0')
+        return -1;
+    exit_status_line(code, line, sizeof(line));
+    snprintf(wire->text, sizeof(wire->text), "%.100s: %.400s", what, line);
+    return -1;
+}
+
+/* wire_wrong -- a text of ours. */
+static int wire_wrong(struct wire *wire, const char *what)
+{
+    if (wire->text[0] == '\0')
+        snprintf(wire->text, sizeof(wire->text), "%.1000s", what);
+    return -1;
+}
+
+/* wire_take -- one event. */
+static int wire_take(struct wire *wire, const struct stepgate_event *event)
+{
+    switch (event->kind) {
+    case STEPGATE_EVENT_CONNECTED: wire->connected = true; return 0;
+    case STEPGATE_EVENT_COMPLETION:
+        wire->completed++;
+        return event->status < 0 ? wire_fail(wire, event->status, "an operation failed") : 0;
+    case STEPGATE_EVENT_NOTIFY:
+        wire->notifies++;
+        wire->notified = event->value;
+        return 0;
+    case STEPGATE_EVENT_MESSAGE:
+        if (event->length == sizeof(struct wire_grant)) {
+            struct wire_grant grant;
+            memcpy(&grant, event->data, sizeof(grant));
+            wire->descriptor = grant.descriptor;
+            wire->half = grant.half;
+        } else if (event->length == sizeof(struct wire_order)) {
+            memcpy(&wire->order, event->data, sizeof(wire->order));
+        } else {
+            return wire_wrong(wire,
+                              "the peer sent what is no order: is it stepgate-perf, of the same version?");
+        }
+        wire->heard = true;
+        return 0;
+    case STEPGATE_EVENT_DISCONNECTED:
+        wire->gone = true;
+        return event->status < 0 && !wire->connected
+                   ? wire_fail(wire, event->status, event->why != NULL ? event->why : "no connection")
+                   : wire_wrong(wire, "the peer is gone");
+    case STEPGATE_EVENT_DEVICE: return wire_fail(wire, event->status, "the device failed");
+    case STEPGATE_EVENT_REQUEST: {
+        bool ours =
+            event->length >= sizeof(wire_hello) && memcmp(event->data, wire_hello, sizeof(wire_hello)) == 0;
+        if (!ours || wire->endpoint != NULL) {
+            wire->transport->request_refuse(event->request, wire_hello, sizeof(wire_hello));
+            return 0;
+        }
+        int status = wire->transport->endpoint_accept(event->request, wire->queue, wire->domain, wire_hello,
+                                                      sizeof(wire_hello), NULL, &wire->endpoint);
+        return status < 0 ? wire_fail(wire, status, "accepting") : 0;
+    }
+    default: return 0;
+    }
+}
+
+/* wire_progress -- see wire.h. */
+int wire_progress(struct wire *wire)
+{
+    struct stepgate_event events[WIRE_EVENTS];
+    int n = wire->transport->queue_poll(wire->queue, events, WIRE_EVENTS);
+
+    wire->polls++;
+    if (n < 0)
+        return wire_fail(wire, n, "polling");
+    for (int i = 0; i < n; i++)
+        if (wire_take(wire, &events[i]) != 0)
+            return -1;
+    return n;
+}
+
+/* wire_await -- until *flag; the patience of a step of the talk before the measurement. */
+static int wire_await(struct wire *wire, const bool *flag, const char *what)
+{
+    uint64_t begin = perf_clock_now();
+
+    while (!*flag) {
+        int n = wire_progress(wire);
+        if (n < 0)
+            return -1;
+        if (n == 0 && perf_clock_now() - begin > WIRE_PATIENCE_NS)
+            return wire_wrong(wire, what);
+        if (n == 0)
+            sched_yield();
+    }
+    return 0;
+}
+
+/* wire_send -- a message, however full the queue is. */
+static int wire_send(struct wire *wire, const void *data, uint32_t bytes)
+{
+    int status;
+
+    while ((status = wire->transport->endpoint_send(wire->endpoint, data, bytes)) == -STEPGATE_EAGAIN)
+        if (wire_progress(wire) < 0)
+            return -1;
+    return status < 0 ? wire_fail(wire, status, "sending") : 0;
+}
+
+/* wire_tell -- see wire.h. */
+int wire_tell(struct wire *wire, const struct wire_order *order)
+{
+    return wire_send(wire, order, sizeof(*order));
+}
+
+/* wire_ask -- see wire.h. */
+int wire_ask(struct wire *wire, struct wire_order *order)
+{
+    wire->heard = false;
+    if (wire_tell(wire, order) != 0 || wire_await(wire, &wire->heard, "the server does not answer") != 0)
+        return -1;
+    *order = wire->order;
+    return 0;
+}
+
+/* wire_inbound -- see wire.h. */
+uint8_t *wire_inbound(const struct wire *wire)
+{
+    return wire->region->address;
+}
+
+/* wire_outbound -- see wire.h. */
+uint8_t *wire_outbound(const struct wire *wire)
+{
+    return (uint8_t *)wire->region->address + wire->half;
+}
+
+/* wire_byte -- of a pattern. */
+static uint8_t wire_byte(uint64_t i, uint64_t seed)
+{
+    uint64_t x = (i / 8 + seed) * UINT64_C(0x9E3779B97F4A7C15);
+
+    return (uint8_t)((x ^ x >> 29) >> (i % 8 * 8));
+}
+
+/* wire_fill -- see wire.h. */
+void wire_fill(uint8_t *bytes, uint64_t size, uint64_t seed)
+{
+    for (uint64_t i = 0; i < size; i++)
+        bytes[i] = wire_byte(i, seed);
+}
+
+/* wire_holds -- see wire.h. */
+bool wire_holds(const uint8_t *bytes, uint64_t size, uint64_t seed)
+{
+    for (uint64_t i = 0; i < size; i++)
+        if (bytes[i] != wire_byte(i, seed))
+            return false;
+    return true;
+}
+
+/* wire_write -- see wire.h. */
+int wire_write(struct wire *wire, uint64_t offset, uint64_t size, bool complete)
+{
+    bool small = size <= wire->inline_most;
+    unsigned flags =
+        (complete ? (unsigned)STEPGATE_POST_COMPLETE : 0u) | (small ? (unsigned)STEPGATE_WRITE_INLINE : 0u);
+    int status;
+
+    while ((status = wire->transport->endpoint_write(
+                wire->endpoint, small ? NULL : wire->region, wire->half + offset,
+                small ? wire_outbound(wire) + offset : NULL, wire->remote, offset, size, flags, 0)) ==
+           -STEPGATE_EAGAIN)
+        if (wire_progress(wire) < 0)
+            return -1;
+    wire->posted++;
+    return status < 0 ? wire_fail(wire, status, "writing") : 0;
+}
+
+/* wire_read -- see wire.h. */
+int wire_read(struct wire *wire, uint64_t offset, uint64_t size)
+{
+    int status;
+
+    while ((status = wire->transport->endpoint_read(wire->endpoint, wire->region, wire->half + offset,
+                                                    wire->remote, offset, size, STEPGATE_POST_COMPLETE, 0)) ==
+           -STEPGATE_EAGAIN)
+        if (wire_progress(wire) < 0)
+            return -1;
+    wire->posted++;
+    return status < 0 ? wire_fail(wire, status, "reading") : 0;
+}
+
+/* wire_notify -- see wire.h. */
+int wire_notify(struct wire *wire, uint32_t value)
+{
+    int status;
+
+    while ((status = wire->transport->endpoint_notify(wire->endpoint, value)) == -STEPGATE_EAGAIN)
+        if (wire_progress(wire) < 0)
+            return -1;
+    return status < 0 ? wire_fail(wire, status, "notifying") : 0;
+}
+
+/* wire_free -- everything that is there, in reverse. */
+static void wire_free(struct wire *wire)
+{
+    const struct stepgate_transport_v1 *t = wire->transport;
+
+    if (t == NULL)
+        return;
+    t->remote_delete(&wire->remote);
+    t->endpoint_delete(&wire->endpoint);
+    t->listener_delete(&wire->listener);
+    t->region_delete(&wire->region);
+    t->queue_delete(&wire->queue);
+    t->domain_delete(&wire->domain);
+    t->fabric_delete(&wire->fabric);
+}
+
+/* wire_bind -- the measuring thread and its peer on processors of their own, if there are two. */
+static int wire_bind(struct wire *wire, const struct settings *s, unsigned index)
+{
+    struct binding *binding = NULL;
+    int status = 0;
+
+    if (s->bind == NULL || strcmp(s->bind, "none") == 0)
+        return 0;
+    if (strcmp(s->bind, "auto") != 0)
+        status = binding_new(s->bind, NULL, &binding);
+    else if (cpus_allowed() >= 2) {
+        char list[32];
+        int found[2] = {0, 0}, count = 0;
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        sched_getaffinity(0, sizeof(set), &set);
+        for (int i = 0; i < CPU_SETSIZE && count < 2; i++)
+            if (CPU_ISSET((unsigned)i, &set))
+                found[count++] = i;
+        snprintf(list, sizeof(list), "%d,%d", found[0], found[1]);
+        status = count == 2 ? binding_new(list, NULL, &binding) : 0;
+    }
+    if (status == 0 && binding != NULL)
+        status = binding_apply(binding, index);
+    binding_delete(&binding);
+    return status < 0 ? wire_fail(wire, status, "binding") : 0;
+}
+
+/* wire_open -- fabric, domain and queue. */
+static int wire_open(struct wire *wire, const struct settings *s)
+{
+    struct stepgate_fabric_options options = {
+        .size = sizeof(options), .address = s->address, .device = s->device, .peer = s->server};
+    const struct stepgate_transport_v1 *t =
+        strcmp(s->transport, "shm") == 0 ? shm_transport() : verbs_transport();
+
+    if (t != shm_transport() && s->address == NULL && s->device == NULL && s->server == NULL)
+        return wire_wrong(
+            wire,
+            "over verbs give --address, an address of the device, or --device, or the address of a server");
+    options.operations = (uint32_t)(s->depth + 16);
+    wire->transport = t;
+    int status = t->fabric_open(&options, &wire->fabric);
+    if (status == 0)
+        status = t->domain_new(wire->fabric, &wire->domain);
+    if (status == 0)
+        status = t->queue_new(wire->fabric, 2, &wire->queue);
+    return status < 0 ? wire_fail(wire, status, "opening") : 0;
+}
+
+/* wire_region -- two halves. */
+static int wire_region(struct wire *wire, uint64_t half)
+{
+    struct stepgate_region_options options = {.size = sizeof(options),
+                                              .access = STEPGATE_ACCESS_READ | STEPGATE_ACCESS_WRITE};
+
+    wire->half = (half + WIRE_ALIGN - 1) / WIRE_ALIGN * WIRE_ALIGN;
+    options.length = 2 * wire->half;
+    int status = wire->transport->region_new(wire->domain, &options, &wire->region);
+    return status < 0 ? wire_fail(wire, status, "memory for messages") : 0;
+}
+
+/* wire_grant -- the peer gets our region. */
+static int wire_grant(struct wire *wire)
+{
+    struct wire_grant grant = {.half = wire->half};
+    int status;
+
+    while ((status = wire->transport->endpoint_export(wire->endpoint, wire->region,
+                                                      STEPGATE_ACCESS_READ | STEPGATE_ACCESS_WRITE,
+                                                      &grant.descriptor)) == -STEPGATE_EAGAIN)
+        if (wire_progress(wire) < 0)
+            return -1;
+    return status < 0 ? wire_fail(wire, status, "granting memory") : wire_send(wire, &grant, sizeof(grant));
+}
+
+/* wire_import -- we get the peer's. */
+static int wire_import(struct wire *wire)
+{
+    uint64_t begin = perf_clock_now();
+    int status;
+
+    while ((status = wire->transport->endpoint_import(wire->endpoint, &wire->descriptor, &wire->remote)) ==
+           -STEPGATE_EAGAIN)
+        if (wire_progress(wire) < 0 || perf_clock_now() - begin > WIRE_PATIENCE_NS)
+            return wire_wrong(wire, "the peer's memory does not come");
+    wire->heard = false;
+    if (status < 0)
+        return wire_fail(wire, status, "the peer's memory");
+    status = wire->transport->endpoint_capabilities(wire->endpoint, &wire->can);
+    return status < 0 ? wire_fail(wire, status, "capabilities") : 0;
+}
+
+/* wire_ping -- the server's part of a ping-pong on the last byte. */
+static int wire_ping(struct wire *wire, const struct wire_order *order)
+{
+    volatile uint8_t *last = wire_inbound(wire) + order->size - 1;
+
+    for (uint64_t i = 0; i < order->iterations; i++) {
+        for (unsigned looks = 0; *last != (uint8_t)(i % 255 + 1); looks++)
+            if (looks % 64 == 63 && wire_progress(wire) < 0)
+                return -1;
+        wire_outbound(wire)[order->size - 1] = (uint8_t)(i % 255 + 1);
+        if (wire_write(wire, 0, order->size, i % 16 == 15) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* wire_echo -- the server's part of a ping-pong of notifies. */
+static int wire_echo(struct wire *wire, const struct wire_order *order)
+{
+    uint64_t from = wire->notifies;
+
+    for (uint64_t i = 0; i < order->iterations; i++) {
+        while (wire->notifies <= from + i)
+            if (wire_progress(wire) < 0)
+                return -1;
+        if (wire_notify(wire, (uint32_t)i) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* wire_obey -- one order. */
+static int wire_obey(struct wire *wire)
+{
+    struct wire_order order = wire->order;
+
+    if (order.size > wire->half)
+        return wire_wrong(wire, "an order is larger than the memory");
+    order.good = 1;
+    switch (order.what) {
+    case WIRE_PING:
+        wire_inbound(wire)[order.size > 0 ? order.size - 1 : 0] = 0;
+        if (wire_tell(wire, &order) != 0) /* ready */
+            return -1;
+        return wire_ping(wire, &order);
+    case WIRE_NOTIFY: return wire_tell(wire, &order) == 0 ? wire_echo(wire, &order) : -1;
+    case WIRE_CHECK:
+        order.good = wire_holds(wire_inbound(wire), order.size, order.seed);
+        return wire_tell(wire, &order);
+    case WIRE_FILL: wire_fill(wire_inbound(wire), order.size, order.seed); return wire_tell(wire, &order);
+    default: return wire_tell(wire, &order);
+    }
+}
+
+/* wire_answer -- orders until the client leaves. */
+static int wire_answer(struct wire *wire)
+{
+    for (;;) {
+        while (!wire->heard) {
+            int n = wire_progress(wire);
+            if (n < 0)
+                return wire->gone && wire->connected ? 0 : -1;
+            if (n == 0)
+                sched_yield();
+        }
+        wire->heard = false;
+        if (wire_obey(wire) != 0)
+            return wire->gone ? 0 : -1;
+    }
+}
+
+/* wire_listen -- the server's address, as text. */
+static int wire_listen(struct wire *wire, const struct settings *s, bool free_port, char *address,
+                       size_t bytes)
+{
+    char at[256];
+
+    snprintf(at, sizeof(at), "%s:%llu",
+             s->address != NULL                 ? s->address
+             : strcmp(s->transport, "shm") == 0 ? "127.0.0.1"
+                                                : "0.0.0.0",
+             free_port ? 0ULL : (unsigned long long)(s->port != 0 ? s->port : WIRE_PORT));
+    int status = wire->transport->listener_new(wire->queue, at, &wire->listener);
+    if (status == 0)
+        status = wire->transport->listener_address(wire->listener, address, bytes);
+    return status < 0 ? wire_fail(wire, status, "listening") : 0;
+}
+
+/* wire_host -- the server's life behind its listener. The client says how much memory. */
+static int wire_host(struct wire *wire)
+{
+    if (wire_await(wire, &wire->heard, "no client came") != 0)
+        return -1;
+    uint64_t half = wire->half;
+    return wire_region(wire, half) == 0 && wire_import(wire) == 0 && wire_grant(wire) == 0 ? wire_answer(wire)
+                                                                                           : -1;
+}
+
+/* wire_serve -- see wire.h. */
+int wire_serve(struct wire *wire, const struct settings *s)
+{
+    char address[STEPGATE_ADDRESS_BYTES];
+
+    memset(wire, 0, sizeof(*wire));
+    wire->can.size = sizeof(wire->can);
+    wire->inline_most = (uint32_t)s->inline_bytes;
+    int status = wire_open(wire, s) == 0 && wire_bind(wire, s, 1) == 0 &&
+                         wire_listen(wire, s, false, address, sizeof(address)) == 0
+                     ? 0
+                     : -1;
+    if (status == 0) {
+        printf("listening %s\n", address);
+        fflush(stdout);
+        status = wire_host(wire);
+    }
+    wire_free(wire);
+    return status;
+}
+
+/* wire_child -- the process made here: its address goes through the pipe, an error, too, behind a `!`. */
+static void wire_child(struct wire *wire, const struct settings *s, int pipe)
+{
+    char address[STEPGATE_ADDRESS_BYTES + WIRE_TEXT] = "";
+    int status = wire_open(wire, s) == 0 && wire_bind(wire, s, 1) == 0 &&
+                         wire_listen(wire, s, true, address, STEPGATE_ADDRESS_BYTES) == 0
+                     ? 0
+                     : -1;
+
+    if (status != 0)
+        snprintf(address, sizeof(address), "!%s", wire->text);
+    if (write(pipe, address, strlen(address)) < 0)
+        status = -1;
+    close(pipe);
+    if (status == 0)
+        status = wire_host(wire);
+    wire_free(wire);
+    if (status != 0)
+        fprintf(stderr, "stepgate-perf: server: %s\n", wire->text);
+    _exit(status == 0 ? 0 : 1);
+}
+
+/* wire_fork -- makes the other end; *address is where it listens. */
+static int wire_fork(struct wire *wire, const struct settings *s, char *address, size_t bytes)
+{
+    int ends[2];
+    pid_t parent = getpid();
+
+    if (pipe(ends) != 0)
+        return wire_wrong(wire, "no pipe");
+    fflush(NULL);
+    wire->peer = fork();
+    if (wire->peer == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        close(ends[0]);
+        wire->peer = 0;
+        if (getppid() != parent)
+            _exit(1);
+        wire_child(wire, s, ends[1]);
+    }
+    close(ends[1]);
+    ssize_t n = wire->peer > 0 ? read(ends[0], address, bytes - 1) : -1;
+    close(ends[0]);
+    if (n <= 0 || address[0] == '!') {
+        address[n > 0 ? n : 0] = '\0';
+        return wire_wrong(wire, n > 0 ? address + 1 : "the other process ended before it listened");
+    }
+    address[n] = '\0';
+    return 0;
+}
+
+/* wire_client -- see wire.h. */
+int wire_client(struct wire *wire, const struct settings *s, uint64_t half)
+{
+    char address[STEPGATE_ADDRESS_BYTES + WIRE_TEXT];
+
+    memset(wire, 0, sizeof(*wire));
+    wire->can.size = sizeof(wire->can);
+    if (s->server != NULL)
+        snprintf(address, sizeof(address), strchr(s->server, ':') != NULL ? "%s" : "%s:%llu", s->server,
+                 (unsigned long long)(s->port != 0 ? s->port : WIRE_PORT));
+    wire->inline_most = (uint32_t)s->inline_bytes;
+    if ((s->server == NULL && wire_fork(wire, s, address, sizeof(address)) != 0) || wire_open(wire, s) != 0 ||
+        wire_bind(wire, s, 0) != 0 || wire_region(wire, half) != 0)
+        goto failed;
+    int status = wire->transport->endpoint_connect(wire->queue, wire->domain, address, wire_hello,
+                                                   sizeof(wire_hello), NULL, &wire->endpoint);
+    if (status < 0) {
+        (void)wire_fail(wire, status, "connecting");
+        goto failed;
+    }
+    if (wire_await(wire, &wire->connected, "the server does not accept") != 0 || wire_grant(wire) != 0 ||
+        wire_await(wire, &wire->heard, "the server does not grant its memory") != 0 || wire_import(wire) != 0)
+        goto failed;
+    if (wire->inline_most > wire->can.inline_bytes)
+        wire->inline_most = wire->can.inline_bytes;
+    return 0;
+
+failed:
+    (void)wire_close(wire);
+    return -1;
+}
+
+/* wire_close -- see wire.h. */
+int wire_close(struct wire *wire)
+{
+    int status = 0;
+
+    wire_free(wire);
+    if (wire->peer > 0) {
+        uint64_t begin = perf_clock_now();
+        pid_t got;
+        while ((got = waitpid(wire->peer, &status, WNOHANG)) == 0)
+            if (perf_clock_now() - begin > UINT64_C(5000000000))
+                kill(wire->peer, SIGKILL);
+            else
+                sched_yield();
+        wire->peer = 0;
+    }
+    return status == 0 ? 0 : -1;
+}

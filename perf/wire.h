@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wire -- a connection between two processes to be measured, through the transport contract alone. Over shm, or over verbs with --address, both are on this
+ * host: the measuring one makes the other. Over verbs without it one is the server, started by hand, and the other is given its address.
+ *
+ * Each has a region of two halves of the same size: what the peer writes or reads, and what is written from or read into. A measuring client
+ * sends orders, one for each case; its server does its part of each until the client leaves.
+ */
+#ifndef PERF_WIRE_H
+#define PERF_WIRE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "perf/settings.h"
+#include "stepgate/transport.h"
+
+#define WIRE_TEXT 1024
+
+enum wire_what {
+    WIRE_IDLE = 1,   /* the server's memory is used, its processor is not */
+    WIRE_PING = 2,   /* answers each write of `size` bytes, seen by its last byte, by one */
+    WIRE_NOTIFY = 3, /* answers each notify */
+    WIRE_CHECK = 4,  /* looks whether its half holds the pattern of `seed`, and says so */
+    WIRE_FILL = 5    /* fills its half with the pattern of `seed` */
+};
+
+struct wire_order {
+    uint32_t what, good; /* good: in the answer */
+    uint64_t size, iterations, seed;
+};
+
+struct wire {
+    const struct stepgate_transport_v1 *transport;
+    struct stepgate_fabric *fabric;
+    struct stepgate_domain *domain;
+    struct stepgate_queue *queue;
+    struct stepgate_listener *listener;
+    struct stepgate_endpoint *endpoint;
+    struct stepgate_region *region;
+    struct stepgate_remote *remote; /* the peer's region */
+    struct stepgate_capabilities can;
+    uint64_t half;        /* bytes of each half */
+    uint32_t inline_most; /* writes up to this size are inline */
+    pid_t peer;           /* the process that was made here; 0: none */
+    bool connected, gone;
+    uint64_t completed, polls; /* completions that came, looks at the queue */
+    uint64_t notifies;
+    uint32_t notified; /* the last value */
+    bool heard;        /* a message is in `order` */
+    struct wire_order order;
+    struct stepgate_descriptor descriptor;
+    uint64_t posted, doorbells;
+    char text[WIRE_TEXT]; /* what went wrong */
+};
+
+/* wire_client -- the measuring end, connected; half: bytes that a case needs at most. 0, or -1 with `text` in the wire. */
+int wire_client(struct wire *wire, const struct settings *settings, uint64_t half);
+/* wire_serve -- the other end, started by hand: serves one client, and returns. 0 or -1. */
+int wire_serve(struct wire *wire, const struct settings *settings);
+/* wire_close -- the client has no more orders; the process made here ends. 0, or -1 if it failed. */
+int wire_close(struct wire *wire);
+
+/* wire_progress -- looks once at the queue. Negative: the peer is gone, or a completion was bad. */
+int wire_progress(struct wire *wire);
+/* wire_tell -- sends an order; wire_ask -- and waits for its answer. 0 or -1. */
+int wire_tell(struct wire *wire, const struct wire_order *order);
+int wire_ask(struct wire *wire, struct wire_order *order);
+/* wire_inbound, wire_outbound -- the halves. */
+uint8_t *wire_inbound(const struct wire *wire);
+uint8_t *wire_outbound(const struct wire *wire);
+/* wire_fill, wire_holds -- the pattern of a seed. */
+void wire_fill(uint8_t *bytes, uint64_t size, uint64_t seed);
+bool wire_holds(const uint8_t *bytes, uint64_t size, uint64_t seed);
+/* wire_write, wire_read -- post one operation, from or into the outbound half at `offset`, into or from the peer's inbound half at the same place; a full queue is polled
+ * until there is room. Negative: as wire_progress. */
+int wire_write(struct wire *wire, uint64_t offset, uint64_t size, bool complete);
+int wire_read(struct wire *wire, uint64_t offset, uint64_t size);
+int wire_notify(struct wire *wire, uint32_t value);
+
+#endif
