@@ -166,7 +166,7 @@ static uint64_t campaign_kinds(const struct play_counts *c, bool judge)
         {"policy fail", c->policies[MODEL_FAIL], 10},
         {"policy skip", c->policies[MODEL_SKIP], 10},
         {"numbers not finite", c->bad, 5},
-        {"contributions dropped", c->dropped, 10},
+        {"contributions dropped", c->dropped, 15},
         {"contributions skipped", c->skipped, 10},
         {"steps that change nothing", c->carried, 10},
         {"jobs failed by a NaN", c->failed_non_finite, 150},
