@@ -99,7 +99,7 @@ int stepgate_model_variable_set(struct stepgate_model *model, int id, const char
  *        none      v = g: for trainers with an optimizer of their own; not with async and bounded
  *        sgd       v -= lr * g
  *        momentum  a = momentum * a + g; v -= lr * a
- *        nesterov  a = momentum * a + g; v -= lr * g + momentum * a * lr           torch: v -= lr * (g + momentum * a)
+ *        nesterov  a = momentum * a + g; v -= lr * (g + momentum * a), the latter in f64 until it is rounded to the type of v
  *        adagrad   a += g * g; v -= lr * g / sqrt(a)                               torch: v -= lr * (g / (sqrt(a) + epsilon))
  *        rmsprop   s += (g * g - s) * (1 - rho); m = momentum * m + lr * g / sqrt(s + epsilon); v -= m; s starts at 1, m at 0
  *                  torch: s = rho * s + (1 - rho) * g * g; m = momentum * m + g / (sqrt(s) + epsilon); v -= lr * m; both start at 0
@@ -110,7 +110,7 @@ int stepgate_model_variable_set(struct stepgate_model *model, int id, const char
  *                  torch: the same m, s = beta2 * s + (1 - beta2) * g * g;
  *                  v -= lr / (1 - beta1^t) * (m / (sqrt(s) / sqrt(1 - beta2^t) + epsilon))
  *        adamw     v -= lr * weight_decay * v, then adam
- *   "formula"               tf | torch                 (tf) all but none; sgd and momentum are the same in both
+ *   "formula"               tf | torch                 (tf) all but none; sgd, momentum and nesterov are the same in both
  *   "momentum"              from 0 to 1                (0.9; rmsprop: 0) momentum, nesterov, rmsprop
  *   "rho"                   from 0 to 1                (0.9; torch: 0.99) rmsprop
  *   "beta1", "beta2"        from 0 to below 1          (0.9, 0.999) adam, adamw

@@ -93,24 +93,15 @@ static void optimizer_momentum(const struct optimizer_scalars *o, const float *g
     }
 }
 
-/* optimizer_nesterov */
-static void optimizer_nesterov(const struct optimizer_scalars *o, bool torch, const float *g, float *v,
-                               float *a, size_t n)
+/* optimizer_nesterov -- the change is computed in f64. */
+static void optimizer_nesterov(const struct optimizer_scalars *o, const float *g, float *v, float *a,
+                               size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float kept = o->momentum * a[i];
         a[i] = kept + g[i];
-        float ahead = o->momentum * a[i];
-        float change;
-        if (torch) {
-            float both = g[i] + ahead;
-            change = o->rate * both;
-        } else {
-            float here = o->rate * g[i];
-            float there = ahead * o->rate;
-            change = here + there;
-        }
-        v[i] = v[i] - change;
+        double ahead = (double)g[i] + (double)o->momentum * (double)a[i];
+        v[i] = (float)((double)v[i] - (double)o->rate * ahead);
     }
 }
 
@@ -232,7 +223,7 @@ void optimizer_apply(const struct recipe *recipe, const struct optimizer_scalars
     case RECIPE_NONE: /* the mean is what counts; whoever trains applies it as SGD does */
     case RECIPE_SGD: optimizer_sgd(scalars, g, v, n); break;
     case RECIPE_MOMENTUM: optimizer_momentum(scalars, g, v, a, n); break;
-    case RECIPE_NESTEROV: optimizer_nesterov(scalars, torch, g, v, a, n); break;
+    case RECIPE_NESTEROV: optimizer_nesterov(scalars, g, v, a, n); break;
     case RECIPE_ADAGRAD: optimizer_adagrad(scalars, torch, g, v, a, n); break;
     case RECIPE_RMSPROP:
         if (torch)

@@ -153,7 +153,7 @@ static inline void plain_rule(const struct plain *p, struct plain_variable *x, u
         break;
     case MODEL_NESTEROV:
         *a = R(R(m * *a) + g);
-        var = torch ? R(var - R(rate * R(g + R(m * *a)))) : R(var - R(R(rate * g) + R(R(m * *a) * rate)));
+        var = R(var - rate * (g + m * *a)); /* in f64 until the end */
         break;
     case MODEL_ADAGRAD:
         *a = R(*a + R(g * g));
