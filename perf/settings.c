@@ -226,6 +226,21 @@ static int settings_refuse(const struct settings_row *row, const char *test, uin
     return -1;
 }
 
+/* settings_agree -- no two options take each other's effect away. */
+static int settings_agree(const struct settings *settings, char *text, size_t bytes)
+{
+    const uint64_t length = SETTINGS_BIT(SETTINGS_ITERATIONS) | SETTINGS_BIT(SETTINGS_DURATION);
+    const uint64_t sizes = SETTINGS_BIT(SETTINGS_SIZE) | SETTINGS_BIT(SETTINGS_ALL);
+
+    if ((settings->given & length) == length)
+        snprintf(text, bytes, "-n (--iters) and -D (--duration) say the same: give one of them");
+    else if ((settings->given & sizes) == sizes)
+        snprintf(text, bytes, "-s (--size) and -a (--all) say the same: give one of them");
+    else
+        return 0;
+    return -1;
+}
+
 /* settings_parse -- see settings.h. */
 int settings_parse(struct settings *settings, const char *test, uint64_t takes, bool takes_server, int argc,
                    char **argv, char *text, size_t bytes)
@@ -268,7 +283,7 @@ int settings_parse(struct settings *settings, const char *test, uint64_t takes, 
         }
         settings->given |= bit;
     }
-    return 0;
+    return settings_agree(settings, text, bytes);
 }
 
 /* settings_help -- see settings.h. */

@@ -103,7 +103,6 @@ int wire_progress(struct wire *wire)
     struct stepgate_event events[WIRE_EVENTS];
     int n = wire->transport->queue_poll(wire->queue, events, WIRE_EVENTS);
 
-    wire->polls++;
     if (n < 0)
         return wire_fail(wire, n, "polling");
     for (int i = 0; i < n; i++)
@@ -206,7 +205,6 @@ int wire_write(struct wire *wire, uint64_t offset, uint64_t size, bool complete)
            -STEPGATE_EAGAIN)
         if (wire_progress(wire) < 0)
             return -1;
-    wire->posted++;
     return status < 0 ? wire_fail(wire, status, "writing") : 0;
 }
 
@@ -220,7 +218,6 @@ int wire_read(struct wire *wire, uint64_t offset, uint64_t size)
            -STEPGATE_EAGAIN)
         if (wire_progress(wire) < 0)
             return -1;
-    wire->posted++;
     return status < 0 ? wire_fail(wire, status, "reading") : 0;
 }
 
@@ -349,30 +346,34 @@ static int wire_ping(struct wire *wire, const struct wire_order *order)
 {
     volatile uint8_t *last = wire_inbound(wire) + order->size - 1;
 
-    for (uint64_t i = 0; i < order->iterations; i++) {
-        for (unsigned looks = 0; *last != (uint8_t)(i % 255 + 1); looks++)
+    for (uint64_t i = 0;; i++) {
+        for (unsigned looks = 0; *last != (uint8_t)(i % 255 + 1); looks++) {
+            if (wire->heard)
+                return 0;
             if (looks % 64 == 63 && wire_progress(wire) < 0)
                 return -1;
+        }
         wire_outbound(wire)[order->size - 1] = (uint8_t)(i % 255 + 1);
         if (wire_write(wire, 0, order->size, i % 16 == 15) != 0)
             return -1;
     }
-    return 0;
 }
 
 /* wire_echo -- the server's part of a ping-pong of notifies. */
-static int wire_echo(struct wire *wire, const struct wire_order *order)
+static int wire_echo(struct wire *wire)
 {
     uint64_t from = wire->notifies;
 
-    for (uint64_t i = 0; i < order->iterations; i++) {
-        while (wire->notifies <= from + i)
+    for (uint64_t i = 0;; i++) {
+        while (wire->notifies <= from + i) {
+            if (wire->heard)
+                return 0;
             if (wire_progress(wire) < 0)
                 return -1;
+        }
         if (wire_notify(wire, (uint32_t)i) != 0)
             return -1;
     }
-    return 0;
 }
 
 /* wire_obey -- one order. */
@@ -389,7 +390,7 @@ static int wire_obey(struct wire *wire)
         if (wire_tell(wire, &order) != 0) /* ready */
             return -1;
         return wire_ping(wire, &order);
-    case WIRE_NOTIFY: return wire_tell(wire, &order) == 0 ? wire_echo(wire, &order) : -1;
+    case WIRE_NOTIFY: return wire_tell(wire, &order) == 0 ? wire_echo(wire) : -1;
     case WIRE_CHECK:
         order.good = wire_holds(wire_inbound(wire), order.size, order.seed);
         return wire_tell(wire, &order);

@@ -19,16 +19,17 @@
 #define WIRE_TEXT 1024
 
 enum wire_what {
-    WIRE_IDLE = 1,   /* the server's memory is used, its processor is not */
-    WIRE_PING = 2,   /* answers each write of `size` bytes, seen by its last byte, by one */
-    WIRE_NOTIFY = 3, /* answers each notify */
+    WIRE_IDLE = 1, /* the server's memory is used, its processor is not */
+    WIRE_PING =
+        2, /* until the next order: answers each write of `size` bytes, seen by its last byte, by one */
+    WIRE_NOTIFY = 3, /* until the next order: answers each notify */
     WIRE_CHECK = 4,  /* looks whether its half holds the pattern of `seed`, and says so */
     WIRE_FILL = 5    /* fills its half with the pattern of `seed` */
 };
 
 struct wire_order {
     uint32_t what, good; /* good: in the answer */
-    uint64_t size, iterations, seed;
+    uint64_t size, seed;
 };
 
 struct wire {
@@ -45,13 +46,12 @@ struct wire {
     uint32_t inline_most; /* writes up to this size are inline */
     pid_t peer;           /* the process that was made here; 0: none */
     bool connected, gone;
-    uint64_t completed, polls; /* completions that came, looks at the queue */
+    uint64_t completed; /* completions that came */
     uint64_t notifies;
     uint32_t notified; /* the last value */
     bool heard;        /* a message is in `order` */
     struct wire_order order;
     struct stepgate_descriptor descriptor;
-    uint64_t posted, doorbells;
     char text[WIRE_TEXT]; /* what went wrong */
 };
 

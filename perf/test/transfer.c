@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "perf/clock.h"
+#include "perf/stint.h"
 #include "perf/test/table.h"
 #include "perf/wire.h"
 
@@ -38,22 +39,22 @@ struct transfer {
     uint64_t size;
     struct histogram histogram;
     struct window window;
-    uint64_t completions, polls;
+    uint64_t iterations, completions; /* of the last loop */
 };
 
-typedef int (*transfer_loop)(struct transfer *t, uint64_t iterations, bool measured);
+typedef int (*transfer_loop)(struct transfer *t, const struct stint *stint, bool measured);
 
 /* transfer_ping -- one write each way; both see it by its last byte. */
-static int transfer_ping(struct transfer *t, uint64_t iterations, bool measured)
+static int transfer_ping(struct transfer *t, const struct stint *stint, bool measured)
 {
     struct wire *wire = t->wire;
-    struct wire_order order = {WIRE_PING, 0, t->size, iterations, 0};
+    struct wire_order order = {WIRE_PING, 0, t->size, 0};
     volatile uint8_t *last = wire_inbound(wire) + t->size - 1;
 
     *last = 0;
     if (wire_ask(wire, &order) != 0)
         return -1;
-    for (uint64_t i = 0; i < iterations; i++) {
+    for (uint64_t i = 0; stint_goes_on(stint, i, 1); i++) {
         uint64_t begin = perf_clock_now();
         wire_outbound(wire)[t->size - 1] = (uint8_t)(i % 255 + 1);
         if (wire_write(wire, 0, t->size, i % 16 == 15) != 0)
@@ -68,15 +69,15 @@ static int transfer_ping(struct transfer *t, uint64_t iterations, bool measured)
 }
 
 /* transfer_notify -- one notify each way. */
-static int transfer_notify(struct transfer *t, uint64_t iterations, bool measured)
+static int transfer_notify(struct transfer *t, const struct stint *stint, bool measured)
 {
     struct wire *wire = t->wire;
-    struct wire_order order = {WIRE_NOTIFY, 0, 0, iterations, 0};
+    struct wire_order order = {WIRE_NOTIFY, 0, 0, 0};
 
     if (wire_ask(wire, &order) != 0)
         return -1;
     uint64_t from = wire->notifies;
-    for (uint64_t i = 0; i < iterations; i++) {
+    for (uint64_t i = 0; stint_goes_on(stint, i, 1); i++) {
         uint64_t begin = perf_clock_now();
         if (wire_notify(wire, (uint32_t)i) != 0)
             return -1;
@@ -90,11 +91,11 @@ static int transfer_notify(struct transfer *t, uint64_t iterations, bool measure
 }
 
 /* transfer_fetch -- one read at a time. */
-static int transfer_fetch(struct transfer *t, uint64_t iterations, bool measured)
+static int transfer_fetch(struct transfer *t, const struct stint *stint, bool measured)
 {
     struct wire *wire = t->wire;
 
-    for (uint64_t i = 0; i < iterations; i++) {
+    for (uint64_t i = 0; stint_goes_on(stint, i, 1); i++) {
         uint64_t begin = perf_clock_now(), before = wire->completed;
         if (wire_read(wire, 0, t->size) != 0)
             return -1;
@@ -119,15 +120,14 @@ static void transfer_count(struct transfer *t, uint64_t *seen, uint64_t each)
 }
 
 /* transfer_flow -- `depth` operations under way until all are done; the last write's arrival is confirmed by the peer. */
-static int transfer_flow(struct transfer *t, uint64_t iterations, bool measured, bool write)
+static int transfer_flow(struct transfer *t, const struct stint *stint, bool measured, bool write)
 {
     struct wire *wire = t->wire;
-    uint64_t each = write ? t->settings->cq_moderation : 1, done = wire->completed, seen = done, first = done;
-    struct wire_order order = {WIRE_IDLE, 0, 0, 0, 0};
+    uint64_t each = write ? t->settings->cq_moderation : 1, first = wire->completed, seen = first, i = 0;
+    struct wire_order order = {WIRE_IDLE, 0, 0, 0};
 
-    iterations = (iterations + each - 1) / each * each;
     window_begin(&t->window, perf_clock_now());
-    for (uint64_t i = 0; i < iterations; i++) {
+    for (; stint_goes_on(stint, i, each); i++) {
         while (i - (wire->completed - first) * each >= t->settings->depth)
             if (wire_progress(wire) < 0)
                 return -1;
@@ -137,7 +137,7 @@ static int transfer_flow(struct transfer *t, uint64_t iterations, bool measured,
         if (measured)
             transfer_count(t, &seen, each);
     }
-    while ((wire->completed - first) * each < iterations) {
+    while ((wire->completed - first) * each < i) {
         if (wire_progress(wire) < 0)
             return -1;
         if (measured)
@@ -147,27 +147,28 @@ static int transfer_flow(struct transfer *t, uint64_t iterations, bool measured,
         return -1;
     if (measured)
         window_add(&t->window, perf_clock_now(), 0);
-    t->completions = wire->completed - done;
+    t->iterations = i;
+    t->completions = wire->completed - first;
     return 0;
 }
 
 /* transfer_write_flow -- writes. */
-static int transfer_write_flow(struct transfer *t, uint64_t iterations, bool measured)
+static int transfer_write_flow(struct transfer *t, const struct stint *stint, bool measured)
 {
-    return transfer_flow(t, iterations, measured, true);
+    return transfer_flow(t, stint, measured, true);
 }
 
 /* transfer_read_flow -- reads. */
-static int transfer_read_flow(struct transfer *t, uint64_t iterations, bool measured)
+static int transfer_read_flow(struct transfer *t, const struct stint *stint, bool measured)
 {
-    return transfer_flow(t, iterations, measured, false);
+    return transfer_flow(t, stint, measured, false);
 }
 
 /* transfer_verify -- the last message, whole, at the other end of a write or at this end of a read. */
 static int transfer_verify(struct transfer *t, bool read)
 {
     struct wire *wire = t->wire;
-    struct wire_order order = {read ? WIRE_FILL : WIRE_CHECK, 0, t->size, 0, TRANSFER_SEED + t->size};
+    struct wire_order order = {read ? WIRE_FILL : WIRE_CHECK, 0, t->size, TRANSFER_SEED + t->size};
     uint64_t before = wire->completed;
 
     if (read) {
@@ -195,15 +196,18 @@ struct transfer_kind {
 static enum test_end transfer_case(struct transfer *t, const struct transfer_kind *kind,
                                    struct report *report, char *text, size_t bytes)
 {
-    uint64_t iterations = t->settings->iterations, cpu, elapsed;
+    const struct stint warmup = stint_warmup(t->settings);
+    struct stint measured;
+    uint64_t cpu, elapsed;
     int good;
 
     histogram_clear(&t->histogram);
-    if (t->settings->warmup > 0 && kind->loop(t, t->settings->warmup, false) != 0)
+    if (t->settings->warmup > 0 && kind->loop(t, &warmup, false) != 0)
         goto lost;
     cpu = perf_clock_cpu();
     elapsed = perf_clock_now();
-    if (kind->loop(t, iterations, true) != 0)
+    measured = stint_measured(t->settings);
+    if (kind->loop(t, &measured, true) != 0)
         goto lost;
     cpu = perf_clock_cpu() - cpu;
     elapsed = perf_clock_now() - elapsed;
@@ -217,7 +221,7 @@ static enum test_end transfer_case(struct transfer *t, const struct transfer_kin
     if (!kind->notify)
         report_number(report, "size_bytes", (double)t->size);
     if (kind->bandwidth) {
-        report_number(report, "iterations", (double)iterations);
+        report_number(report, "iterations", (double)t->iterations);
         report_bandwidth(report, &t->window, t->size);
         report_number(report, "completions_count", (double)t->completions);
     } else {
@@ -308,8 +312,8 @@ TRANSFER_KIND(read_bw, {transfer_read_flow, true, true, false, 1})
 
 #define TRANSFER_TAKES                                                                                       \
     (SETTINGS_BIT(SETTINGS_TRANSPORT) | SETTINGS_BIT(SETTINGS_ADDRESS) | SETTINGS_BIT(SETTINGS_DEVICE) |     \
-     SETTINGS_BIT(SETTINGS_ITERATIONS) | SETTINGS_BIT(SETTINGS_WARMUP) | SETTINGS_BIT(SETTINGS_BIND) |       \
-     SETTINGS_BIT(SETTINGS_PORT))
+     SETTINGS_BIT(SETTINGS_ITERATIONS) | SETTINGS_BIT(SETTINGS_DURATION) | SETTINGS_BIT(SETTINGS_WARMUP) |   \
+     SETTINGS_BIT(SETTINGS_BIND) | SETTINGS_BIT(SETTINGS_PORT))
 #define TRANSFER_SIZES                                                                                       \
     (SETTINGS_BIT(SETTINGS_SIZE) | SETTINGS_BIT(SETTINGS_ALL) | SETTINGS_BIT(SETTINGS_PLOT))
 #define TRANSFER_WHERE                                                                                       \

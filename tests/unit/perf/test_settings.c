@@ -99,6 +99,16 @@ static void what_is_unknown_or_without_effect_is_refused(void **state)
     assert_true(settings.given == 0);
 }
 
+static void two_options_that_say_the_same_are_refused(void **state)
+{
+    (void)state;
+
+    assert_int_equal(parse("-n", "5", "-D", "5"), -1);
+    assert_true(strstr(text, "give one of them") != NULL);
+    assert_int_equal(parse("-s", "5", "-a", NULL), -1);
+    assert_int_equal(parse("-D", "5", "-a", NULL), 0);
+}
+
 static void settings_are_told_with_their_names(void **state)
 {
     (void)state;
@@ -121,6 +131,7 @@ int main(void)
         cmocka_unit_test(all_sizes_are_powers_of_two),
         cmocka_unit_test(what_is_no_value_is_refused_with_the_range),
         cmocka_unit_test(what_is_unknown_or_without_effect_is_refused),
+        cmocka_unit_test(two_options_that_say_the_same_are_refused),
         cmocka_unit_test(settings_are_told_with_their_names),
     };
 
