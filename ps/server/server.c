@@ -18,6 +18,7 @@
 #include "transport/base/error.h"
 #include "transport/base/hosts.h"
 #include "transport/base/knob.h"
+#include "transport/base/origin.h"
 #include "transport/place/binding.h"
 #include "transport/shm/shm.h"
 #include "transport/verbs/verbs.h"
@@ -37,7 +38,7 @@ struct server_lane {
 };
 
 struct stepgate_server {
-    pid_t owner; /* the process that made it: a forked child must not touch anything */
+    struct origin origin; /* the process that made it: a forked child must not touch anything */
     struct knobs knobs;
     struct proof_secret secret;
     struct hosts ps;
@@ -350,9 +351,10 @@ int stepgate_server_new(const struct stepgate_options *options, struct stepgate_
     struct stepgate_server *server = calloc(1, sizeof(*server));
     if (server == NULL)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for a server");
-    server->owner = getpid();
+    origin_here(&server->origin);
     int status = knobs_copy(stepgate_options_knobs(options), &server->knobs);
     if (status != 0) {
+        origin_clear(&server->origin);
         free(server);
         return status;
     }
@@ -498,9 +500,9 @@ int stepgate_server_run(struct stepgate_server *server)
 {
     if (server == NULL)
         return error_set(STEPGATE_EINVAL, 0, "", "the server is NULL");
-    if (getpid() != server->owner)
+    if (!origin_is_here(&server->origin))
         return error_set(STEPGATE_EFORKED, 0, "make a server of the child's own",
-                         "the server belongs to process %d", (int)server->owner);
+                         "the server belongs to process %d", (int)server->origin.process);
     const struct waiter_goal goal = {server_ready, server_arm_all, server};
     bool stopped = false;
     if (binding_apply(server->binding, 0) < 0)
@@ -528,7 +530,7 @@ int stepgate_server_run(struct stepgate_server *server)
 /* stepgate_server_stop -- an atomic store and a write: safe in a signal handler. */
 void stepgate_server_stop(struct stepgate_server *server)
 {
-    if (server == NULL || getpid() != server->owner)
+    if (server == NULL || !origin_is_here(&server->origin))
         return;
     atomic_store_explicit(&server->stop, true, memory_order_release); /* pairs with stepgate_server_run */
     waiter_wake(server->waiter);
@@ -569,7 +571,7 @@ void stepgate_server_delete(struct stepgate_server **out)
         return;
     struct stepgate_server *server = *out;
     *out = NULL;
-    if (getpid() != server->owner)
+    if (!origin_is_here(&server->origin))
         return; /* the child has none of its threads and shares every descriptor */
     server_end_lanes(server);
     for (uint32_t l = 0; server->lane_list != NULL && l < server->lanes; l++)
@@ -596,5 +598,6 @@ void stepgate_server_delete(struct stepgate_server **out)
     hosts_clear(&server->ps);
     knobs_clear(&server->knobs);
     explicit_bzero(&server->secret, sizeof(server->secret));
+    origin_clear(&server->origin);
     free(server);
 }

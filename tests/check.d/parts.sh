@@ -93,15 +93,16 @@ part_simulation() {
 }
 
 part_integration() {
-    local script quiet="idle_job_uses_no_cpu memory_of_a_ps_keeps_to_the_formula"
+    local script quiet="idle_job_uses_no_cpu memory_of_a_ps_keeps_to_the_formula" spins=steps_allocate_nothing_and_lock_nothing
     # These look at a job while it rests for so many seconds: not on a busy machine.
     for script in $quiet; do aside try "integration $script" 200 "tests/integration/test_$script"; done
     gather
     for script in tests/integration/test_*; do
-        [[ " $quiet " != *" ${script##*/test_} "* ]] || continue
+        [[ " $quiet $spins " != *" ${script##*/test_} "* ]] || continue
         aside try "integration $(basename "$script" | sed 's/^test_//')" 200 "$script"
     done
     gather
+    try "integration $spins" 200 "tests/integration/test_$spins" # its processes never sleep
 }
 
 part_clang() {

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "transport/base/knob.h"
+#include "transport/base/origin.h"
 #include "worker/session/session.h"
 
 struct job_route {
@@ -18,7 +19,7 @@ struct job_route {
 };
 
 struct stepgate_job {
-    pid_t owner; /* the process that joined: a forked child must not touch anything */
+    struct origin origin; /* the process that joined: a forked child must not touch anything */
     struct knobs knobs;
     struct proof_secret secret;
     struct job_route routes[SESSION_ROUTES_MAX];

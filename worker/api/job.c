@@ -21,9 +21,9 @@ int job_check(const struct stepgate_job *job)
 {
     if (job == NULL)
         return error_set(STEPGATE_EINVAL, 0, "", "the job is NULL");
-    if (getpid() != job->owner)
+    if (!origin_is_here(&job->origin))
         return error_set(STEPGATE_EFORKED, 0, "join again in the child, or leave the job to the parent",
-                         "the job belongs to process %d", (int)job->owner);
+                         "the job belongs to process %d", (int)job->origin.process);
     return 0;
 }
 
@@ -245,10 +245,11 @@ static int job_new(const struct stepgate_options *options, struct stepgate_job *
 
     if (job == NULL)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for a job");
-    job->owner = getpid();
+    origin_here(&job->origin);
     job->epoll_fd = job->wake_fd = job->loop_fd = job->tell_fd = job->service_fd = -1;
     int status = knobs_copy(stepgate_options_knobs(options), &job->knobs);
     if (status != 0) {
+        origin_clear(&job->origin);
         free(job);
         return status;
     }
@@ -318,7 +319,7 @@ void stepgate_job_delete(struct stepgate_job **out)
         return;
     struct stepgate_job *job = *out;
     *out = NULL;
-    if (getpid() != job->owner)
+    if (!origin_is_here(&job->origin))
         return; /* the child has no threads and shares every descriptor: touching any would hurt the parent */
     service_stop(job);
     session_delete(&job->session);
@@ -342,6 +343,7 @@ void stepgate_job_delete(struct stepgate_job **out)
         pthread_mutex_destroy(&job->lock);
     knobs_clear(&job->knobs);
     explicit_bzero(&job->secret, sizeof(job->secret));
+    origin_clear(&job->origin);
     free(job);
 }
 
@@ -413,7 +415,7 @@ void stepgate_job_interrupt(struct stepgate_job *job)
     uint64_t one = 1;
     int saved = errno;
 
-    if (job == NULL || getpid() != job->owner)
+    if (job == NULL || !origin_is_here(&job->origin))
         return;
     atomic_store_explicit(&job->interrupted, 1,
                           memory_order_relaxed); /* the write below orders it before the wake-up */

@@ -56,7 +56,7 @@ void stepgate_model_delete(struct stepgate_model **out)
     struct stepgate_model *model = *out;
     struct stepgate_job *job = model->job;
     *out = NULL;
-    if (getpid() != job->owner)
+    if (!origin_is_here(&job->origin))
         return; /* as in stepgate_job_delete */
     job_lock(job);
     for (struct stepgate_model **at = &job->models; *at != NULL; at = &(*at)->next)
