@@ -2,22 +2,18 @@
 #include "perf/wire.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "perf/child.h"
 #include "perf/clock.h"
+#include "perf/server.h"
 #include "transport/base/exit_status.h"
 #include "transport/place/binding.h"
 #include "transport/place/cpus.h"
 #include "transport/shm/shm.h"
 #include "transport/verbs/verbs.h"
 
-#define WIRE_PORT 18520
 #define WIRE_ALIGN 4096
 #define WIRE_PATIENCE_NS UINT64_C(30000000000) /* nothing comes for so long: the peer is stuck */
 #define WIRE_EVENTS 16
@@ -26,12 +22,15 @@ static const char wire_hello[] = "stepgate-perf 1";
 
 /* What both ends tell each other first. */
 struct wire_grant {
+    uint32_t magic, reserved;
     struct stepgate_descriptor descriptor;
     uint64_t half;
 };
+#define WIRE_GRANT_MAGIC 0x47504753u
+#define WIRE_ORDER_MAGIC 0x4f504753u
 
-/* wire_fail -- the library's last error, or a text of ours, is what went wrong. */
-static int wire_fail(struct wire *wire, int code, const char *what)
+/* wire_fail -- see wire.h. */
+int wire_fail(struct wire *wire, int code, const char *what)
 {
     char line[WIRE_TEXT];
 
@@ -42,12 +41,53 @@ static int wire_fail(struct wire *wire, int code, const char *what)
     return -1;
 }
 
-/* wire_wrong -- a text of ours. */
-static int wire_wrong(struct wire *wire, const char *what)
+/* wire_wrong -- see wire.h. */
+int wire_wrong(struct wire *wire, const char *what)
 {
     if (wire->text[0] == '\0')
         snprintf(wire->text, sizeof(wire->text), "%.1000s", what);
     return -1;
+}
+
+/* wire_hear -- a message: the peer's grant, an order or its answer, or what a case has it send. */
+static int wire_hear(struct wire *wire, const void *data, uint32_t bytes)
+{
+    struct wire_grant grant;
+    uint32_t magic = 0;
+
+    if (bytes >= sizeof(magic))
+        memcpy(&magic, data, sizeof(magic));
+    if (magic == WIRE_ORDER_MAGIC && bytes == sizeof(wire->order)) {
+        memcpy(&wire->order, data, sizeof(wire->order));
+    } else if (magic == WIRE_GRANT_MAGIC && bytes == sizeof(grant)) {
+        memcpy(&grant, data, sizeof(grant));
+        wire->descriptor = grant.descriptor;
+        wire->half = grant.half;
+    } else if (wire->takes_messages && bytes <= sizeof(wire->message)) {
+        memcpy(wire->message, data, bytes);
+        wire->message_bytes = bytes;
+        wire->messages++;
+        return 0;
+    } else {
+        return wire_wrong(wire, "the peer sent what is no order: is it stepgate-perf, of the same version?");
+    }
+    wire->heard = true;
+    return 0;
+}
+
+/* wire_requested -- somebody wants to connect: taken if it is one of us, and the first. */
+static int wire_requested(struct wire *wire, const struct stepgate_event *event)
+{
+    bool ours =
+        event->length >= sizeof(wire_hello) && memcmp(event->data, wire_hello, sizeof(wire_hello)) == 0;
+
+    if (!ours || wire->endpoint != NULL) {
+        wire->transport->request_refuse(event->request, wire_hello, sizeof(wire_hello));
+        return 0;
+    }
+    int status = wire->transport->endpoint_accept(event->request, wire->queue, wire->domain, wire_hello,
+                                                  sizeof(wire_hello), NULL, &wire->endpoint);
+    return status < 0 ? wire_fail(wire, status, "accepting") : 0;
 }
 
 /* wire_take -- one event. */
@@ -62,37 +102,14 @@ static int wire_take(struct wire *wire, const struct stepgate_event *event)
         wire->notifies++;
         wire->notified = event->value;
         return 0;
-    case STEPGATE_EVENT_MESSAGE:
-        if (event->length == sizeof(struct wire_grant)) {
-            struct wire_grant grant;
-            memcpy(&grant, event->data, sizeof(grant));
-            wire->descriptor = grant.descriptor;
-            wire->half = grant.half;
-        } else if (event->length == sizeof(struct wire_order)) {
-            memcpy(&wire->order, event->data, sizeof(wire->order));
-        } else {
-            return wire_wrong(wire,
-                              "the peer sent what is no order: is it stepgate-perf, of the same version?");
-        }
-        wire->heard = true;
-        return 0;
+    case STEPGATE_EVENT_MESSAGE: return wire_hear(wire, event->data, event->length);
     case STEPGATE_EVENT_DISCONNECTED:
         wire->gone = true;
         return event->status < 0 && !wire->connected
                    ? wire_fail(wire, event->status, event->why != NULL ? event->why : "no connection")
                    : wire_wrong(wire, "the peer is gone");
     case STEPGATE_EVENT_DEVICE: return wire_fail(wire, event->status, "the device failed");
-    case STEPGATE_EVENT_REQUEST: {
-        bool ours =
-            event->length >= sizeof(wire_hello) && memcmp(event->data, wire_hello, sizeof(wire_hello)) == 0;
-        if (!ours || wire->endpoint != NULL) {
-            wire->transport->request_refuse(event->request, wire_hello, sizeof(wire_hello));
-            return 0;
-        }
-        int status = wire->transport->endpoint_accept(event->request, wire->queue, wire->domain, wire_hello,
-                                                      sizeof(wire_hello), NULL, &wire->endpoint);
-        return status < 0 ? wire_fail(wire, status, "accepting") : 0;
-    }
+    case STEPGATE_EVENT_REQUEST: return wire_requested(wire, event);
     default: return 0;
     }
 }
@@ -111,8 +128,8 @@ int wire_progress(struct wire *wire)
     return n;
 }
 
-/* wire_await -- until *flag; the patience of a step of the talk before the measurement. */
-static int wire_await(struct wire *wire, const bool *flag, const char *what)
+/* wire_await -- see wire.h. */
+int wire_await(struct wire *wire, const bool *flag, const char *what)
 {
     uint64_t begin = perf_clock_now();
 
@@ -128,8 +145,8 @@ static int wire_await(struct wire *wire, const bool *flag, const char *what)
     return 0;
 }
 
-/* wire_send -- a message, however full the queue is. */
-static int wire_send(struct wire *wire, const void *data, uint32_t bytes)
+/* wire_send -- see wire.h. */
+int wire_send(struct wire *wire, const void *data, uint32_t bytes)
 {
     int status;
 
@@ -142,7 +159,10 @@ static int wire_send(struct wire *wire, const void *data, uint32_t bytes)
 /* wire_tell -- see wire.h. */
 int wire_tell(struct wire *wire, const struct wire_order *order)
 {
-    return wire_send(wire, order, sizeof(*order));
+    struct wire_order told = *order;
+
+    told.magic = WIRE_ORDER_MAGIC;
+    return wire_send(wire, &told, sizeof(told));
 }
 
 /* wire_ask -- see wire.h. */
@@ -232,8 +252,8 @@ int wire_notify(struct wire *wire, uint32_t value)
     return status < 0 ? wire_fail(wire, status, "notifying") : 0;
 }
 
-/* wire_free -- everything that is there, in reverse. */
-static void wire_free(struct wire *wire)
+/* wire_free -- see wire.h. */
+void wire_free(struct wire *wire)
 {
     const struct stepgate_transport_v1 *t = wire->transport;
 
@@ -248,8 +268,8 @@ static void wire_free(struct wire *wire)
     t->fabric_delete(&wire->fabric);
 }
 
-/* wire_bind -- the measuring thread and its peer on processors of their own, if there are two. */
-static int wire_bind(struct wire *wire, const struct settings *s, unsigned index)
+/* wire_bind -- see wire.h. */
+int wire_bind(struct wire *wire, const struct settings *s, unsigned index)
 {
     struct binding *binding = NULL;
     int status = 0;
@@ -276,8 +296,8 @@ static int wire_bind(struct wire *wire, const struct settings *s, unsigned index
     return status < 0 ? wire_fail(wire, status, "binding") : 0;
 }
 
-/* wire_open -- fabric, domain and queue. */
-static int wire_open(struct wire *wire, const struct settings *s)
+/* wire_open -- see wire.h. */
+int wire_open(struct wire *wire, const struct settings *s, uint32_t connections)
 {
     struct stepgate_fabric_options options = {
         .size = sizeof(options), .address = s->address, .device = s->device, .peer = s->server};
@@ -294,12 +314,12 @@ static int wire_open(struct wire *wire, const struct settings *s)
     if (status == 0)
         status = t->domain_new(wire->fabric, &wire->domain);
     if (status == 0)
-        status = t->queue_new(wire->fabric, 2, &wire->queue);
+        status = t->queue_new(wire->fabric, connections, &wire->queue);
     return status < 0 ? wire_fail(wire, status, "opening") : 0;
 }
 
-/* wire_region -- two halves. */
-static int wire_region(struct wire *wire, uint64_t half)
+/* wire_region -- see wire.h. */
+int wire_region(struct wire *wire, uint64_t half)
 {
     struct stepgate_region_options options = {.size = sizeof(options),
                                               .access = STEPGATE_ACCESS_READ | STEPGATE_ACCESS_WRITE};
@@ -310,10 +330,10 @@ static int wire_region(struct wire *wire, uint64_t half)
     return status < 0 ? wire_fail(wire, status, "memory for messages") : 0;
 }
 
-/* wire_grant -- the peer gets our region. */
-static int wire_grant(struct wire *wire)
+/* wire_grant -- see wire.h. */
+int wire_grant(struct wire *wire)
 {
-    struct wire_grant grant = {.half = wire->half};
+    struct wire_grant grant = {.magic = WIRE_GRANT_MAGIC, .half = wire->half};
     int status;
 
     while ((status = wire->transport->endpoint_export(wire->endpoint, wire->region,
@@ -324,8 +344,8 @@ static int wire_grant(struct wire *wire)
     return status < 0 ? wire_fail(wire, status, "granting memory") : wire_send(wire, &grant, sizeof(grant));
 }
 
-/* wire_import -- we get the peer's. */
-static int wire_import(struct wire *wire)
+/* wire_import -- see wire.h. */
+int wire_import(struct wire *wire)
 {
     uint64_t begin = perf_clock_now();
     int status;
@@ -341,180 +361,6 @@ static int wire_import(struct wire *wire)
     return status < 0 ? wire_fail(wire, status, "capabilities") : 0;
 }
 
-/* wire_ping -- the server's part of a ping-pong on the last byte. */
-static int wire_ping(struct wire *wire, const struct wire_order *order)
-{
-    volatile uint8_t *last = wire_inbound(wire) + order->size - 1;
-
-    for (uint64_t i = 0;; i++) {
-        for (unsigned looks = 0; *last != (uint8_t)(i % 255 + 1); looks++) {
-            if (wire->heard)
-                return 0;
-            if (looks % 64 == 63 && wire_progress(wire) < 0)
-                return -1;
-        }
-        wire_outbound(wire)[order->size - 1] = (uint8_t)(i % 255 + 1);
-        if (wire_write(wire, 0, order->size, i % 16 == 15) != 0)
-            return -1;
-    }
-}
-
-/* wire_echo -- the server's part of a ping-pong of notifies. */
-static int wire_echo(struct wire *wire)
-{
-    uint64_t from = wire->notifies;
-
-    for (uint64_t i = 0;; i++) {
-        while (wire->notifies <= from + i) {
-            if (wire->heard)
-                return 0;
-            if (wire_progress(wire) < 0)
-                return -1;
-        }
-        if (wire_notify(wire, (uint32_t)i) != 0)
-            return -1;
-    }
-}
-
-/* wire_obey -- one order. */
-static int wire_obey(struct wire *wire)
-{
-    struct wire_order order = wire->order;
-
-    if (order.size > wire->half)
-        return wire_wrong(wire, "an order is larger than the memory");
-    order.good = 1;
-    switch (order.what) {
-    case WIRE_PING:
-        wire_inbound(wire)[order.size > 0 ? order.size - 1 : 0] = 0;
-        if (wire_tell(wire, &order) != 0) /* ready */
-            return -1;
-        return wire_ping(wire, &order);
-    case WIRE_NOTIFY: return wire_tell(wire, &order) == 0 ? wire_echo(wire) : -1;
-    case WIRE_CHECK:
-        order.good = wire_holds(wire_inbound(wire), order.size, order.seed);
-        return wire_tell(wire, &order);
-    case WIRE_FILL: wire_fill(wire_inbound(wire), order.size, order.seed); return wire_tell(wire, &order);
-    default: return wire_tell(wire, &order);
-    }
-}
-
-/* wire_answer -- orders until the client leaves. */
-static int wire_answer(struct wire *wire)
-{
-    for (;;) {
-        while (!wire->heard) {
-            int n = wire_progress(wire);
-            if (n < 0)
-                return wire->gone && wire->connected ? 0 : -1;
-            if (n == 0)
-                sched_yield();
-        }
-        wire->heard = false;
-        if (wire_obey(wire) != 0)
-            return wire->gone ? 0 : -1;
-    }
-}
-
-/* wire_listen -- the server's address, as text. */
-static int wire_listen(struct wire *wire, const struct settings *s, bool free_port, char *address,
-                       size_t bytes)
-{
-    char at[256];
-
-    snprintf(at, sizeof(at), "%s:%llu",
-             s->address != NULL                 ? s->address
-             : strcmp(s->transport, "shm") == 0 ? "127.0.0.1"
-                                                : "0.0.0.0",
-             free_port ? 0ULL : (unsigned long long)(s->port != 0 ? s->port : WIRE_PORT));
-    int status = wire->transport->listener_new(wire->queue, at, &wire->listener);
-    if (status == 0)
-        status = wire->transport->listener_address(wire->listener, address, bytes);
-    return status < 0 ? wire_fail(wire, status, "listening") : 0;
-}
-
-/* wire_host -- the server's life behind its listener. The client says how much memory. */
-static int wire_host(struct wire *wire)
-{
-    if (wire_await(wire, &wire->heard, "no client came") != 0)
-        return -1;
-    uint64_t half = wire->half;
-    return wire_region(wire, half) == 0 && wire_import(wire) == 0 && wire_grant(wire) == 0 ? wire_answer(wire)
-                                                                                           : -1;
-}
-
-/* wire_serve -- see wire.h. */
-int wire_serve(struct wire *wire, const struct settings *s)
-{
-    char address[STEPGATE_ADDRESS_BYTES];
-
-    memset(wire, 0, sizeof(*wire));
-    wire->can.size = sizeof(wire->can);
-    wire->inline_most = (uint32_t)s->inline_bytes;
-    int status = wire_open(wire, s) == 0 && wire_bind(wire, s, 1) == 0 &&
-                         wire_listen(wire, s, false, address, sizeof(address)) == 0
-                     ? 0
-                     : -1;
-    if (status == 0) {
-        printf("listening %s\n", address);
-        fflush(stdout);
-        status = wire_host(wire);
-    }
-    wire_free(wire);
-    return status;
-}
-
-/* wire_child -- the process made here: its address goes through the pipe, an error, too, behind a `!`. */
-static void wire_child(struct wire *wire, const struct settings *s, int pipe)
-{
-    char address[STEPGATE_ADDRESS_BYTES + WIRE_TEXT] = "";
-    int status = wire_open(wire, s) == 0 && wire_bind(wire, s, 1) == 0 &&
-                         wire_listen(wire, s, true, address, STEPGATE_ADDRESS_BYTES) == 0
-                     ? 0
-                     : -1;
-
-    if (status != 0)
-        snprintf(address, sizeof(address), "!%s", wire->text);
-    if (write(pipe, address, strlen(address)) < 0)
-        status = -1;
-    close(pipe);
-    if (status == 0)
-        status = wire_host(wire);
-    wire_free(wire);
-    if (status != 0)
-        fprintf(stderr, "stepgate-perf: server: %s\n", wire->text);
-    _exit(status == 0 ? 0 : 1);
-}
-
-/* wire_fork -- makes the other end; *address is where it listens. */
-static int wire_fork(struct wire *wire, const struct settings *s, char *address, size_t bytes)
-{
-    int ends[2];
-    pid_t parent = getpid();
-
-    if (pipe(ends) != 0)
-        return wire_wrong(wire, "no pipe");
-    fflush(NULL);
-    wire->peer = fork();
-    if (wire->peer == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        close(ends[0]);
-        wire->peer = 0;
-        if (getppid() != parent)
-            _exit(1);
-        wire_child(wire, s, ends[1]);
-    }
-    close(ends[1]);
-    ssize_t n = wire->peer > 0 ? read(ends[0], address, bytes - 1) : -1;
-    close(ends[0]);
-    if (n <= 0 || address[0] == '!') {
-        address[n > 0 ? n : 0] = '\0';
-        return wire_wrong(wire, n > 0 ? address + 1 : "the other process ended before it listened");
-    }
-    address[n] = '\0';
-    return 0;
-}
-
 /* wire_client -- see wire.h. */
 int wire_client(struct wire *wire, const struct settings *s, uint64_t half)
 {
@@ -524,10 +370,10 @@ int wire_client(struct wire *wire, const struct settings *s, uint64_t half)
     wire->can.size = sizeof(wire->can);
     if (s->server != NULL)
         snprintf(address, sizeof(address), strchr(s->server, ':') != NULL ? "%s" : "%s:%llu", s->server,
-                 (unsigned long long)(s->port != 0 ? s->port : WIRE_PORT));
+                 (unsigned long long)(s->port != 0 ? s->port : SERVER_PORT));
     wire->inline_most = (uint32_t)s->inline_bytes;
-    if ((s->server == NULL && wire_fork(wire, s, address, sizeof(address)) != 0) || wire_open(wire, s) != 0 ||
-        wire_bind(wire, s, 0) != 0 || wire_region(wire, half) != 0)
+    if ((s->server == NULL && server_child(wire, s, address, sizeof(address)) != 0) ||
+        wire_open(wire, s, 2) != 0 || wire_bind(wire, s, 0) != 0 || wire_region(wire, half) != 0)
         goto failed;
     int status = wire->transport->endpoint_connect(wire->queue, wire->domain, address, wire_hello,
                                                    sizeof(wire_hello), NULL, &wire->endpoint);
@@ -550,18 +396,8 @@ failed:
 /* wire_close -- see wire.h. */
 int wire_close(struct wire *wire)
 {
-    int status = 0;
-
     wire_free(wire);
-    if (wire->peer > 0) {
-        uint64_t begin = perf_clock_now();
-        pid_t got;
-        while ((got = waitpid(wire->peer, &status, WNOHANG)) == 0)
-            if (perf_clock_now() - begin > UINT64_C(5000000000))
-                kill(wire->peer, SIGKILL);
-            else
-                sched_yield();
-        wire->peer = 0;
-    }
+    int status = child_end(&wire->peer);
+    lines_delete(&wire->lines);
     return status == 0 ? 0 : -1;
 }

@@ -13,10 +13,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "perf/lines.h"
 #include "perf/settings.h"
 #include "stepgate/transport.h"
 
 #define WIRE_TEXT 1024
+#define WIRE_MESSAGE 128 /* the longest message that is no order */
 
 enum wire_what {
     WIRE_IDLE = 1, /* the server's memory is used, its processor is not */
@@ -24,12 +26,17 @@ enum wire_what {
         2, /* until the next order: answers each write of `size` bytes, seen by its last byte, by one */
     WIRE_NOTIFY = 3, /* until the next order: answers each notify */
     WIRE_CHECK = 4,  /* looks whether its half holds the pattern of `seed`, and says so */
-    WIRE_FILL = 5    /* fills its half with the pattern of `seed` */
+    WIRE_FILL = 5,   /* fills its half with the pattern of `seed` */
+    WIRE_LINES = 6,  /* until they are stopped: answers on the lines that both processes have */
+    WIRE_TOKEN = 7,  /* until the next order: takes headers, answers each by a token (lane.h) */
+    WIRE_SLOT = 8,   /* until the next order: takes contributions, confirms each (lane.h) */
+    WIRE_WORDS = 9   /* lets the parameters of step `seed` be read (lane.h) */
 };
 
 struct wire_order {
-    uint32_t what, good; /* good: in the answer */
-    uint64_t size, seed;
+    uint32_t magic, what;
+    uint64_t good; /* in the answer */
+    uint64_t offset, size, seed;
 };
 
 struct wire {
@@ -44,21 +51,24 @@ struct wire {
     struct stepgate_capabilities can;
     uint64_t half;        /* bytes of each half */
     uint32_t inline_most; /* writes up to this size are inline */
+    struct lines *lines;  /* shared with the process that was made here; NULL: with none */
     pid_t peer;           /* the process that was made here; 0: none */
     bool connected, gone;
     uint64_t completed; /* completions that came */
     uint64_t notifies;
     uint32_t notified; /* the last value */
-    bool heard;        /* a message is in `order` */
+    bool heard;        /* an order, an answer or a grant has come */
     struct wire_order order;
+    bool takes_messages; /* that are no orders: the last one is kept */
+    uint64_t messages;
+    uint32_t message_bytes;
+    uint8_t message[WIRE_MESSAGE];
     struct stepgate_descriptor descriptor;
     char text[WIRE_TEXT]; /* what went wrong */
 };
 
 /* wire_client -- the measuring end, connected; half: bytes that a case needs at most. 0, or -1 with `text` in the wire. */
 int wire_client(struct wire *wire, const struct settings *settings, uint64_t half);
-/* wire_serve -- the other end, started by hand: serves one client, and returns. 0 or -1. */
-int wire_serve(struct wire *wire, const struct settings *settings);
 /* wire_close -- the client has no more orders; the process made here ends. 0, or -1 if it failed. */
 int wire_close(struct wire *wire);
 
@@ -78,5 +88,25 @@ bool wire_holds(const uint8_t *bytes, uint64_t size, uint64_t seed);
 int wire_write(struct wire *wire, uint64_t offset, uint64_t size, bool complete);
 int wire_read(struct wire *wire, uint64_t offset, uint64_t size);
 int wire_notify(struct wire *wire, uint32_t value);
+/* wire_send -- a message. */
+int wire_send(struct wire *wire, const void *data, uint32_t bytes);
+
+/* What makes the two ends of a wire. */
+
+/* wire_open -- fabric, domain and queue for so many connections, in a wire of zeros. */
+int wire_open(struct wire *wire, const struct settings *settings, uint32_t connections);
+/* wire_bind -- the calling thread to a processor of its own, if there are two: the measuring one is number 0. */
+int wire_bind(struct wire *wire, const struct settings *settings, unsigned index);
+/* wire_region -- memory of two halves; wire_grant -- for the peer to use; wire_import -- the peer's, whose grant has come. */
+int wire_region(struct wire *wire, uint64_t half);
+int wire_grant(struct wire *wire);
+int wire_import(struct wire *wire);
+/* wire_await -- polls until *flag, with the patience that a step of the talk before a measurement may need; wrong: what to say otherwise. */
+int wire_await(struct wire *wire, const bool *flag, const char *wrong);
+/* wire_fail, wire_wrong -- the library's last error, or a text of ours, is what went wrong, if nothing was before. -1. */
+int wire_fail(struct wire *wire, int code, const char *what);
+int wire_wrong(struct wire *wire, const char *text);
+/* wire_free -- everything but the peer's process. */
+void wire_free(struct wire *wire);
 
 #endif

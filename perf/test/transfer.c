@@ -4,51 +4,26 @@
 #include <string.h>
 
 #include "perf/clock.h"
-#include "perf/stint.h"
 #include "perf/test/table.h"
-#include "perf/wire.h"
+#include "perf/trial.h"
 
 #define TRANSFER_SEED 7
-
-/* transfer_defaults -- as perftest has them. */
-static void transfer_defaults(struct settings *s)
-{
-    s->transport = "shm";
-    s->bind = "auto";
-    s->depth = 128;
-    s->cq_moderation = 1;
-    s->inline_bytes = 64;
-    s->iterations = 10000;
-    s->warmup = 500;
-    s->size = (struct settings_list){{2}, 1};
-}
 
 /* transfer_bw_defaults -- large messages. */
 static void transfer_bw_defaults(struct settings *s)
 {
-    transfer_defaults(s);
+    trial_defaults(s);
     s->size = (struct settings_list){{65536}, 1};
     s->iterations = 5000;
     s->warmup = 100;
     s->cq_moderation = 16;
 }
 
-struct transfer {
-    const struct settings *settings;
-    struct wire *wire;
-    uint64_t size;
-    struct histogram histogram;
-    struct window window;
-    uint64_t iterations, completions; /* of the last loop */
-};
-
-typedef int (*transfer_loop)(struct transfer *t, const struct stint *stint, bool measured);
-
 /* transfer_ping -- one write each way; both see it by its last byte. */
-static int transfer_ping(struct transfer *t, const struct stint *stint, bool measured)
+static int transfer_ping(struct trial *t, const struct stint *stint, bool measured)
 {
-    struct wire *wire = t->wire;
-    struct wire_order order = {WIRE_PING, 0, t->size, 0};
+    struct wire *wire = &t->wire;
+    struct wire_order order = {.what = WIRE_PING, .size = t->size};
     volatile uint8_t *last = wire_inbound(wire) + t->size - 1;
 
     *last = 0;
@@ -69,10 +44,10 @@ static int transfer_ping(struct transfer *t, const struct stint *stint, bool mea
 }
 
 /* transfer_notify -- one notify each way. */
-static int transfer_notify(struct transfer *t, const struct stint *stint, bool measured)
+static int transfer_notify(struct trial *t, const struct stint *stint, bool measured)
 {
-    struct wire *wire = t->wire;
-    struct wire_order order = {WIRE_NOTIFY, 0, 0, 0};
+    struct wire *wire = &t->wire;
+    struct wire_order order = {.what = WIRE_NOTIFY};
 
     if (wire_ask(wire, &order) != 0)
         return -1;
@@ -91,9 +66,9 @@ static int transfer_notify(struct transfer *t, const struct stint *stint, bool m
 }
 
 /* transfer_fetch -- one read at a time. */
-static int transfer_fetch(struct transfer *t, const struct stint *stint, bool measured)
+static int transfer_fetch(struct trial *t, const struct stint *stint, bool measured)
 {
-    struct wire *wire = t->wire;
+    struct wire *wire = &t->wire;
 
     for (uint64_t i = 0; stint_goes_on(stint, i, 1); i++) {
         uint64_t begin = perf_clock_now(), before = wire->completed;
@@ -109,22 +84,22 @@ static int transfer_fetch(struct transfer *t, const struct stint *stint, bool me
 }
 
 /* transfer_count -- completions that came since `from` are bytes moved; every moderation'th write has one. */
-static void transfer_count(struct transfer *t, uint64_t *seen, uint64_t each)
+static void transfer_count(struct trial *t, uint64_t *seen, uint64_t each)
 {
-    uint64_t fresh = t->wire->completed - *seen;
+    uint64_t fresh = t->wire.completed - *seen;
 
     if (fresh == 0)
         return;
-    *seen = t->wire->completed;
+    *seen = t->wire.completed;
     window_add(&t->window, perf_clock_now(), fresh * each * t->size);
 }
 
 /* transfer_flow -- `depth` operations under way until all are done; the last write's arrival is confirmed by the peer. */
-static int transfer_flow(struct transfer *t, const struct stint *stint, bool measured, bool write)
+static int transfer_flow(struct trial *t, const struct stint *stint, bool measured, bool write)
 {
-    struct wire *wire = t->wire;
+    struct wire *wire = &t->wire;
     uint64_t each = write ? t->settings->cq_moderation : 1, first = wire->completed, seen = first, i = 0;
-    struct wire_order order = {WIRE_IDLE, 0, 0, 0};
+    struct wire_order order = {.what = WIRE_IDLE};
 
     window_begin(&t->window, perf_clock_now());
     for (; stint_goes_on(stint, i, each); i++) {
@@ -153,22 +128,23 @@ static int transfer_flow(struct transfer *t, const struct stint *stint, bool mea
 }
 
 /* transfer_write_flow -- writes. */
-static int transfer_write_flow(struct transfer *t, const struct stint *stint, bool measured)
+static int transfer_write_flow(struct trial *t, const struct stint *stint, bool measured)
 {
     return transfer_flow(t, stint, measured, true);
 }
 
 /* transfer_read_flow -- reads. */
-static int transfer_read_flow(struct transfer *t, const struct stint *stint, bool measured)
+static int transfer_read_flow(struct trial *t, const struct stint *stint, bool measured)
 {
     return transfer_flow(t, stint, measured, false);
 }
 
 /* transfer_verify -- the last message, whole, at the other end of a write or at this end of a read. */
-static int transfer_verify(struct transfer *t, bool read)
+static int transfer_verify(struct trial *t, bool read)
 {
-    struct wire *wire = t->wire;
-    struct wire_order order = {read ? WIRE_FILL : WIRE_CHECK, 0, t->size, TRANSFER_SEED + t->size};
+    struct wire *wire = &t->wire;
+    struct wire_order order = {
+        .what = read ? WIRE_FILL : WIRE_CHECK, .size = t->size, .seed = TRANSFER_SEED + t->size};
     uint64_t before = wire->completed;
 
     if (read) {
@@ -187,77 +163,52 @@ static int transfer_verify(struct transfer *t, bool read)
 }
 
 struct transfer_kind {
-    transfer_loop loop;
+    trial_loop loop;
     bool bandwidth, read, notify;
     double share; /* of a round trip that is told */
 };
 
-/* transfer_case -- one size. */
-static enum test_end transfer_case(struct transfer *t, const struct transfer_kind *kind,
-                                   struct report *report, char *text, size_t bytes)
+/* transfer_row -- what was measured. */
+static void transfer_row(struct trial *t, const struct transfer_kind *kind)
 {
-    const struct stint warmup = stint_warmup(t->settings);
-    struct stint measured;
-    uint64_t cpu, elapsed;
-    int good;
-
-    histogram_clear(&t->histogram);
-    if (t->settings->warmup > 0 && kind->loop(t, &warmup, false) != 0)
-        goto lost;
-    cpu = perf_clock_cpu();
-    elapsed = perf_clock_now();
-    measured = stint_measured(t->settings);
-    if (kind->loop(t, &measured, true) != 0)
-        goto lost;
-    cpu = perf_clock_cpu() - cpu;
-    elapsed = perf_clock_now() - elapsed;
-    good = kind->notify ? 0 : transfer_verify(t, kind->read);
-    if (good < 0)
-        goto lost;
-    if (good > 0) {
-        snprintf(text, bytes, "the bytes of the last message of %llu are wrong", (unsigned long long)t->size);
-        return TEST_FAILED;
-    }
     if (!kind->notify)
-        report_number(report, "size_bytes", (double)t->size);
+        report_number(t->report, "size_bytes", (double)t->size);
     if (kind->bandwidth) {
-        report_number(report, "iterations", (double)t->iterations);
-        report_bandwidth(report, &t->window, t->size);
-        report_number(report, "completions_count", (double)t->completions);
+        report_number(t->report, "iterations", (double)t->iterations);
+        report_bandwidth(t->report, &t->window, t->size);
+        report_number(t->report, "completions_count", (double)t->completions);
     } else {
-        report_latency(report, &t->histogram, kind->share);
+        report_latency(t->report, &t->histogram, kind->share);
     }
-    report_number(report, "cpu_percent", 100 * (double)cpu / (double)elapsed);
-    report_row(report);
-    return TEST_OK;
-
-lost:
-    snprintf(text, bytes, "%s", t->wire->text);
-    return TEST_REQUEUE;
+    trial_cpu(t);
+    report_row(t->report);
 }
 
-/* transfer_run_kind -- every size over one connection; or the server's end. */
-static enum test_end transfer_run_kind(const struct transfer_kind *kind, const struct settings *s,
-                                       struct report *report, char *text, size_t bytes)
+/* transfer_case -- one size. */
+static enum test_end transfer_case(struct trial *t, const struct transfer_kind *kind)
+{
+    int good = trial_measure(t, kind->loop);
+
+    if (good == 0 && !kind->notify)
+        good = transfer_verify(t, kind->read);
+    if (good < 0)
+        return trial_lost(t);
+    if (good > 0) {
+        snprintf(t->text, t->bytes, "the bytes of the last message of %llu are wrong",
+                 (unsigned long long)t->size);
+        return TEST_FAILED;
+    }
+    transfer_row(t, kind);
+    return TEST_OK;
+}
+
+/* transfer_columns -- of a kind. */
+static void transfer_columns(struct report *report, const struct transfer_kind *kind)
 {
     static const struct report_column size = {"size_bytes", "bytes", 1, 0},
                                       iterations = {"iterations", "iters", 1, 0},
-                                      completions = {"completions_count", "completions", 1, 0},
-                                      cpu = {"cpu_percent", "cpu %", 1, 0};
-    static struct transfer t;
-    struct wire wire;
-    const struct settings_list sizes = settings_sizes(s);
-    uint64_t most = 1;
-    enum test_end end = TEST_OK;
+                                      completions = {"completions_count", "completions", 1, 0};
 
-    if (strcmp(s->transport, "verbs") == 0 && s->server == NULL && s->address == NULL) {
-        if (wire_serve(&wire, s) == 0)
-            return TEST_OK;
-        snprintf(text, bytes, "%s", wire.text);
-        return TEST_REQUEUE;
-    }
-    for (size_t i = 0; i < sizes.count; i++)
-        most = sizes.value[i] > most ? sizes.value[i] : most;
     if (!kind->notify)
         report_columns(report, &size, 1);
     if (kind->bandwidth) {
@@ -267,33 +218,27 @@ static enum test_end transfer_run_kind(const struct transfer_kind *kind, const s
     } else {
         report_columns(report, report_latency_columns, report_latency_column_count);
     }
-    report_columns(report, &cpu, 1);
-    if (wire_client(&wire, s, most) != 0) {
-        snprintf(text, bytes, "%s", wire.text);
-        return TEST_REQUEUE;
-    }
-    report_condition(report, "transport", json_string(wire.transport->name));
-    report_condition(report, "device", json_string(wire.can.device));
-    report_condition(report, "inline_bytes", json_integer(wire.inline_most));
-    report_condition(report, "reads_in_flight", json_integer(wire.can.reads_in_flight));
-    t = (struct transfer){.settings = s, .wire = &wire};
+    report_columns(report, &trial_cpu_column, 1);
+}
+
+/* transfer_cases -- every size. */
+static enum test_end transfer_cases(struct trial *t, const void *what)
+{
+    const struct transfer_kind *kind = what;
+    const struct settings_list sizes = settings_sizes(t->settings);
+    enum test_end end = TEST_OK;
+
+    transfer_columns(t->report, kind);
     for (size_t i = 0; end == TEST_OK && i < (kind->notify ? 1 : sizes.count); i++) {
-        t.size = sizes.value[i];
-        end = transfer_case(&t, kind, report, text, bytes);
-    }
-    if (wire_close(&wire) != 0 && end == TEST_OK) {
-        snprintf(text, bytes, "the server's process failed");
-        end = TEST_FAILED;
+        t->size = sizes.value[i];
+        end = transfer_case(t, kind);
     }
     if (end == TEST_OK)
-        report_note(report, "%s%s, over %s (%s)%s",
+        report_note(t->report, "%s%s",
                     kind->bandwidth    ? "until the peer has confirmed the last byte"
                     : kind->share == 1 ? "round trips"
                                        : "half of round trips",
-                    kind->notify ? "" : ", data verified", wire.transport->name, wire.can.device,
-                    strncmp(wire.can.device, "rxe", 3) == 0 || strncmp(wire.can.device, "siw", 3) == 0
-                        ? ": a software device, not representative"
-                        : "");
+                    kind->notify ? "" : ", data verified");
     return end;
 }
 
@@ -302,7 +247,7 @@ static enum test_end transfer_run_kind(const struct transfer_kind *kind, const s
                                     size_t bytes)                                                            \
     {                                                                                                        \
         static const struct transfer_kind kind = __VA_ARGS__;                                                \
-        return transfer_run_kind(&kind, s, report, text, bytes);                                             \
+        return trial_run(s, trial_largest(s), transfer_cases, &kind, report, text, bytes);                   \
     }
 TRANSFER_KIND(write_lat, {transfer_ping, false, false, false, 0.5})
 TRANSFER_KIND(notify_lat, {transfer_notify, false, false, true, 0.5})
@@ -310,54 +255,42 @@ TRANSFER_KIND(read_lat, {transfer_fetch, false, true, false, 1})
 TRANSFER_KIND(write_bw, {transfer_write_flow, true, false, false, 1})
 TRANSFER_KIND(read_bw, {transfer_read_flow, true, true, false, 1})
 
-#define TRANSFER_TAKES                                                                                       \
-    (SETTINGS_BIT(SETTINGS_TRANSPORT) | SETTINGS_BIT(SETTINGS_ADDRESS) | SETTINGS_BIT(SETTINGS_DEVICE) |     \
-     SETTINGS_BIT(SETTINGS_ITERATIONS) | SETTINGS_BIT(SETTINGS_DURATION) | SETTINGS_BIT(SETTINGS_WARMUP) |   \
-     SETTINGS_BIT(SETTINGS_BIND) | SETTINGS_BIT(SETTINGS_PORT))
-#define TRANSFER_SIZES                                                                                       \
-    (SETTINGS_BIT(SETTINGS_SIZE) | SETTINGS_BIT(SETTINGS_ALL) | SETTINGS_BIT(SETTINGS_PLOT))
-#define TRANSFER_WHERE                                                                                       \
-    "Over shm, and over verbs with --address, both ends are on this host. Otherwise start it without "       \
-    "SERVER on one host, and with the\n"                                                                     \
-    "address of that one as SERVER on the other; the client's options hold."
-
-const struct perf_test test_write_lat = {
-    .name = "write_lat",
-    .purpose = "one-sided write, seen by its last byte: half of a round trip",
-    .takes = TRANSFER_TAKES | TRANSFER_SIZES | SETTINGS_BIT(SETTINGS_INLINE),
-    .takes_server = true,
-    .reads = TRANSFER_WHERE,
-    .defaults = transfer_defaults,
-    .run = write_lat_run};
+const struct perf_test test_write_lat = {.name = "write_lat",
+                                         .purpose =
+                                             "one-sided write, seen by its last byte: half of a round trip",
+                                         .takes = TRIAL_TAKES | TRIAL_SIZES | SETTINGS_BIT(SETTINGS_INLINE),
+                                         .takes_server = true,
+                                         .reads = TRIAL_WHERE,
+                                         .defaults = trial_defaults,
+                                         .run = write_lat_run};
 const struct perf_test test_notify_lat = {.name = "notify_lat",
                                           .purpose = "notify, seen as an event: half of a round trip",
-                                          .takes = TRANSFER_TAKES,
+                                          .takes = TRIAL_TAKES,
                                           .takes_server = true,
-                                          .reads = TRANSFER_WHERE,
-                                          .defaults = transfer_defaults,
+                                          .reads = TRIAL_WHERE,
+                                          .defaults = trial_defaults,
                                           .run = notify_lat_run};
 const struct perf_test test_read_lat = {.name = "read_lat",
                                         .purpose =
                                             "one-sided read, one at a time: from the post to the completion",
-                                        .takes = TRANSFER_TAKES | TRANSFER_SIZES,
+                                        .takes = TRIAL_TAKES | TRIAL_SIZES,
                                         .takes_server = true,
-                                        .reads = TRANSFER_WHERE,
-                                        .defaults = transfer_defaults,
+                                        .reads = TRIAL_WHERE,
+                                        .defaults = trial_defaults,
                                         .run = read_lat_run};
 const struct perf_test test_write_bw = {
     .name = "write_bw",
     .purpose = "one-sided writes, many under way, until the peer has confirmed the last byte",
-    .takes = TRANSFER_TAKES | TRANSFER_SIZES | SETTINGS_BIT(SETTINGS_DEPTH) |
-             SETTINGS_BIT(SETTINGS_CQ_MODERATION) | SETTINGS_BIT(SETTINGS_INLINE),
+    .takes = TRIAL_TAKES | TRIAL_SIZES | SETTINGS_BIT(SETTINGS_DEPTH) | SETTINGS_BIT(SETTINGS_CQ_MODERATION) |
+             SETTINGS_BIT(SETTINGS_INLINE),
     .takes_server = true,
-    .reads = TRANSFER_WHERE,
+    .reads = TRIAL_WHERE,
     .defaults = transfer_bw_defaults,
     .run = write_bw_run};
 const struct perf_test test_read_bw = {.name = "read_bw",
                                        .purpose = "one-sided reads, many under way",
-                                       .takes =
-                                           TRANSFER_TAKES | TRANSFER_SIZES | SETTINGS_BIT(SETTINGS_DEPTH),
+                                       .takes = TRIAL_TAKES | TRIAL_SIZES | SETTINGS_BIT(SETTINGS_DEPTH),
                                        .takes_server = true,
-                                       .reads = TRANSFER_WHERE,
+                                       .reads = TRIAL_WHERE,
                                        .defaults = transfer_bw_defaults,
                                        .run = read_bw_run};

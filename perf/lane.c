@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "perf/lane.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "ps/protocol/message.h"
+#include "ps/protocol/slot.h"
+
+static_assert(LANE_WORDS >= sizeof(struct slot_header) &&
+                  LANE_WORDS + sizeof(struct slot_words) <= LANE_ARENA && LANE_ARENA / PLAN_LINE % 2 == 1,
+              "header, words and arena lie apart, the arena as those of the ps do");
+
+/* lane_header -- see lane.h. */
+int lane_header(struct wire *wire, uint64_t sequence, uint64_t bytes)
+{
+    const struct slot_header header = {
+        .step = sequence, .sequence = sequence, .bytes = bytes, .kind = SLOT_GRADIENT, .magic = SLOT_MAGIC};
+
+    memcpy(wire_outbound(wire), &header, sizeof(header));
+    return wire_write(wire, 0, sizeof(header), false) == 0 ? wire_notify(wire, slot_notify(0, 0, 0, sequence))
+                                                           : -1;
+}
+
+/* lane_token -- see lane.h. */
+int lane_token(struct wire *wire, uint64_t sequence)
+{
+    struct message token;
+
+    for (uint64_t from = wire->messages; wire->messages == from;)
+        if (wire_progress(wire) < 0)
+            return -1;
+    if (message_unpack(wire->message, wire->message_bytes, &token) != 0 || token.kind != MESSAGE_TOKEN ||
+        token.sequence != sequence || token.step != sequence + 1)
+        return wire_wrong(wire, "a token answers another contribution");
+    return 0;
+}
+
+/* lane_write -- the arena, in chunks; the last one says when the local buffer may be rewritten. */
+static int lane_write(struct wire *wire, uint64_t bytes)
+{
+    for (uint64_t at = 0; at < bytes; at += LANE_CHUNK) {
+        uint64_t chunk = bytes - at < LANE_CHUNK ? bytes - at : LANE_CHUNK;
+        if (wire_write(wire, LANE_ARENA + at, chunk, at + chunk == bytes) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* lane_push -- see lane.h. */
+int lane_push(struct wire *wire, uint64_t sequence, uint64_t bytes)
+{
+    uint64_t from = wire->notifies;
+
+    if (lane_write(wire, bytes) != 0 || lane_header(wire, sequence, bytes) != 0)
+        return -1;
+    while (wire->notifies == from)
+        if (wire_progress(wire) < 0)
+            return -1;
+    return slot_notify_number(wire->notified) == ((sequence + 1) & 0xffff)
+               ? 0
+               : wire_wrong(wire, "the lane confirms another contribution");
+}
+
+/* lane_look -- reads the words. */
+static int lane_look(struct wire *wire, struct slot_words *words)
+{
+    uint64_t until = wire->completed + 1;
+
+    if (wire_read(wire, LANE_WORDS, sizeof(*words)) != 0)
+        return -1;
+    while (wire->completed < until)
+        if (wire_progress(wire) < 0)
+            return -1;
+    memcpy(words, wire_outbound(wire) + LANE_WORDS, sizeof(*words));
+    return 0;
+}
+
+/* lane_pull -- see lane.h. */
+int lane_pull(struct wire *wire, uint64_t step, uint64_t bytes)
+{
+    struct slot_words words;
+
+    if (lane_look(wire, &words) != 0)
+        return -1;
+    if (words.applied[0] < step)
+        return wire_wrong(wire, "the parameters are of an older step");
+    uint64_t until = wire->completed + (bytes + LANE_CHUNK - 1) / LANE_CHUNK;
+    for (uint64_t at = 0; at < bytes; at += LANE_CHUNK)
+        if (wire_read(wire, LANE_ARENA + at, bytes - at < LANE_CHUNK ? bytes - at : LANE_CHUNK) != 0)
+            return -1;
+    while (wire->completed < until)
+        if (wire_progress(wire) < 0)
+            return -1;
+    if (lane_look(wire, &words) != 0)
+        return -1;
+    return words.writing[step & 1] == step ? 0 : wire_wrong(wire, "the parameters were torn");
+}
+
+/* lane_take -- the next header, copied before it is looked at, as a lane does. 1, 0: an order has come instead, or -1. */
+static int lane_take(struct wire *wire, uint64_t *taken, struct slot_header *header)
+{
+    while (wire->notifies == *taken) {
+        if (wire->heard)
+            return 0;
+        if (wire_progress(wire) < 0)
+            return -1;
+    }
+    ++*taken;
+    memcpy(header, wire_inbound(wire), sizeof(*header));
+    if (header->magic != SLOT_MAGIC || header->kind != SLOT_GRADIENT ||
+        (header->sequence & 0xffff) != slot_notify_number(wire->notified) ||
+        header->bytes > wire->half - LANE_ARENA)
+        return wire_wrong(wire, "a header does not fit its notify");
+    return 1;
+}
+
+/* lane_tokens -- see lane.h. */
+int lane_tokens(struct wire *wire)
+{
+    struct slot_header header;
+    uint64_t taken = wire->notifies;
+    int status;
+
+    while ((status = lane_take(wire, &taken, &header)) > 0) {
+        const struct message token = {
+            .kind = MESSAGE_TOKEN, .step = header.step + 1, .sequence = header.sequence};
+        uint8_t data[MESSAGE_BYTES_MAX];
+        int length = message_pack(&token, data);
+        if (length < 0)
+            return wire_fail(wire, length, "a token");
+        if (wire_send(wire, data, (uint32_t)length) != 0)
+            return -1;
+    }
+    return status;
+}
+
+/* lane_slots -- see lane.h. */
+int lane_slots(struct wire *wire)
+{
+    struct slot_header header;
+    uint64_t taken = wire->notifies;
+    int status;
+
+    while ((status = lane_take(wire, &taken, &header)) > 0)
+        if (wire_notify(wire, slot_notify(0, 0, 0, header.step + 1)) != 0)
+            return -1;
+    return status;
+}
+
+/* lane_publish -- see lane.h. */
+void lane_publish(struct wire *wire, uint64_t step)
+{
+    struct slot_words *words = (struct slot_words *)(void *)(wire_inbound(wire) + LANE_WORDS);
+
+    atomic_store_explicit(&words->writing[step & 1], step, memory_order_relaxed);
+    atomic_store_explicit(&words->applied[0], step,
+                          memory_order_release); /* pairs with nothing but the answer's */
+}

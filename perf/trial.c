@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "perf/trial.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "perf/clock.h"
+#include "perf/server.h"
+#include "transport/place/cpus.h"
+
+const struct report_column trial_cpu_column = {"cpu_percent", "cpu %", 1, 0};
+
+/* trial_defaults -- see trial.h. */
+void trial_defaults(struct settings *s)
+{
+    s->transport = "shm";
+    s->bind = "auto";
+    s->depth = 128;
+    s->cq_moderation = 1;
+    s->inline_bytes = 64;
+    s->iterations = 10000;
+    s->warmup = 500;
+    s->size = (struct settings_list){{2}, 1};
+}
+
+/* trial_largest -- see trial.h. */
+uint64_t trial_largest(const struct settings *s)
+{
+    const struct settings_list sizes = settings_sizes(s);
+    uint64_t most = 1;
+
+    for (size_t i = 0; i < sizes.count; i++)
+        most = sizes.value[i] > most ? sizes.value[i] : most;
+    return most;
+}
+
+/* trial_lost -- see trial.h. */
+enum test_end trial_lost(struct trial *t)
+{
+    snprintf(t->text, t->bytes, "%s", t->wire.text);
+    return TEST_REQUEUE;
+}
+
+/* trial_measure -- see trial.h. */
+int trial_measure(struct trial *t, trial_loop loop)
+{
+    const struct stint warmup = stint_warmup(t->settings);
+
+    histogram_clear(&t->histogram);
+    if (warmup.iterations > 0 && loop(t, &warmup, false) != 0)
+        return -1;
+    uint64_t cpu = perf_clock_cpu(), begin = perf_clock_now();
+    const struct stint measured = stint_measured(t->settings);
+    if (loop(t, &measured, true) != 0)
+        return -1;
+    t->cpu_ns = perf_clock_cpu() - cpu;
+    t->elapsed_ns = perf_clock_now() - begin;
+    return 0;
+}
+
+/* trial_cpu -- see trial.h. */
+void trial_cpu(struct trial *t)
+{
+    report_number(t->report, "cpu_percent", 100 * (double)t->cpu_ns / (double)t->elapsed_ns);
+}
+
+/* trial_serves -- is this process the other end, started by hand? */
+static bool trial_serves(const struct settings *s)
+{
+    return strcmp(s->transport, "verbs") == 0 && s->server == NULL && s->address == NULL;
+}
+
+/* trial_conditions -- of the connection. */
+static void trial_conditions(struct trial *t)
+{
+    report_condition(t->report, "transport", json_string(t->wire.transport->name));
+    report_condition(t->report, "device", json_string(t->wire.can.device));
+    report_condition(t->report, "inline_bytes", json_integer(t->wire.inline_most));
+    report_condition(t->report, "reads_in_flight", json_integer(t->wire.can.reads_in_flight));
+}
+
+/* trial_notes -- what takes from the figures' worth. */
+static void trial_notes(struct trial *t, unsigned processors)
+{
+    const char *device = t->wire.can.device;
+
+    if (strncmp(device, "rxe", 3) == 0 || strncmp(device, "siw", 3) == 0)
+        report_note(t->report, "%s is a software device: not representative", device);
+    if (t->wire.peer > 0 && processors < 2)
+        report_note(t->report, "both ends share one processor: these times are the scheduler's");
+}
+
+/* trial_run -- see trial.h. */
+enum test_end trial_run(const struct settings *s, uint64_t half, trial_cases cases, const void *kind,
+                        struct report *report, char *text, size_t bytes)
+{
+    static struct trial t;
+    unsigned processors = cpus_allowed(); /* before each end is bound to one */
+
+    t = (struct trial){.settings = s, .report = report, .text = text, .bytes = bytes};
+    if (trial_serves(s))
+        return server_run(&t.wire, s) == 0 ? TEST_OK : trial_lost(&t);
+    if (wire_client(&t.wire, s, half) != 0)
+        return trial_lost(&t);
+    trial_conditions(&t);
+    enum test_end end = cases(&t, kind);
+    if (end == TEST_OK)
+        trial_notes(&t, processors);
+    if (wire_close(&t.wire) != 0 && end == TEST_OK) {
+        snprintf(text, bytes, "the server's process failed");
+        end = TEST_FAILED;
+    }
+    return end;
+}
