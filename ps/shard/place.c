@@ -7,6 +7,7 @@
 #include "ps/shard/inside.h"
 #include "transport/base/clock.h"
 #include "transport/base/error.h"
+#include "transport/base/pages.h"
 
 #define PLACE_MODEL_BYTES_MAX (UINT64_C(1) << 30) /* of a model's description */
 #define PLACE_PAGE UINT64_C(4096)
@@ -184,19 +185,15 @@ static int place_parameters(struct shard_model *model)
 static int place_private(struct shard_model *model, uint64_t bytes, uint8_t **out)
 {
     struct shard_memory *more = realloc(model->memory, (model->memory_count + 1) * sizeof(*more));
-    uint64_t length = bytes + PLACE_PAGE;
+    uint64_t length;
 
     if (more != NULL)
         model->memory = more;
-    void *memory = more == NULL
-                       ? MAP_FAILED
-                       : mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
+    void *memory = more != NULL ? pages_map(bytes + PLACE_PAGE, &length) : NULL;
+    if (memory == NULL)
         return error_set(STEPGATE_ENOMEM, 0, "use more ps, or free memory",
-                         "no memory for %llu bytes of model %s", (unsigned long long)length,
+                         "no memory for %llu bytes of model %s", (unsigned long long)(bytes + PLACE_PAGE),
                          model->model->name);
-    madvise(memory, length, MADV_HUGEPAGE);
-    memset(memory, 0, length); /* touched before the first step */
     *out = (uint8_t *)memory + slot_skew(model->memory_count + 3);
     model->memory[model->memory_count++] = (struct shard_memory){memory, length};
     return 0;

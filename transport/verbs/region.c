@@ -14,10 +14,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "transport/base/bytes.h"
 #include "transport/base/error.h"
+#include "transport/base/pages.h"
 #include "transport/verbs/verbs.h"
 
 #define REGION_MAGIC UINT32_C(0x52564753) /* "SGVR" */
@@ -56,21 +56,14 @@ static int region_refused(const struct region *region, int os_errno)
 /* region_allocate -- zeroed memory in huge pages where there are any, touched before it is registered. */
 static int region_allocate(struct region *region, uint64_t length)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uint64_t mapped;
+    void *memory = pages_map(length, &mapped);
 
-    if (length > SIZE_MAX - page)
-        return error_set(STEPGATE_ENOMEM, 0, NULL, "no memory for %llu bytes", (unsigned long long)length);
-    size_t bytes = ((size_t)length + page - 1) / page * page;
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
+    if (memory == NULL)
         return error_set(STEPGATE_ENOMEM, errno, NULL, "no memory for %llu bytes",
                          (unsigned long long)length);
-    if (bytes >= (size_t)2 << 20)
-        (void)madvise(memory, bytes, MADV_HUGEPAGE); /* only advice: small pages do as well */
-    for (size_t at = 0; at < bytes; at += page)
-        ((volatile char *)memory)[at] = 0;
     region->base.address = memory;
-    region->mapped = bytes;
+    region->mapped = (size_t)mapped;
     return 0;
 }
 
