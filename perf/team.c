@@ -90,7 +90,7 @@ int team_new(unsigned count, const char *bind, struct team **out, char *text, si
             if (CPU_ISSET(i, &team->before))
                 length +=
                     (size_t)snprintf(list + length, sizeof(list) - length, "%s%u", length > 0 ? "," : "", i);
-        if (binding_new(strcmp(bind, "auto") == 0 ? list : bind, NULL, &team->binding) != 0 ||
+        if (binding_new(strcmp(bind, "auto") == 0 ? list : bind, &team->binding) != 0 ||
             binding_apply(team->binding, 0) != 0) {
             exit_status_line(-STEPGATE_EINVAL, text, bytes);
             team_delete(&team);

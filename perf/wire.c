@@ -277,7 +277,7 @@ int wire_bind(struct wire *wire, const struct settings *s, unsigned index)
     if (s->bind == NULL || strcmp(s->bind, "none") == 0)
         return 0;
     if (strcmp(s->bind, "auto") != 0)
-        status = binding_new(s->bind, NULL, &binding);
+        status = binding_new(s->bind, &binding);
     else if (cpus_allowed() >= 2) {
         char list[32];
         int found[2] = {0, 0}, count = 0;
@@ -288,7 +288,7 @@ int wire_bind(struct wire *wire, const struct settings *s, unsigned index)
             if (CPU_ISSET((unsigned)i, &set))
                 found[count++] = i;
         snprintf(list, sizeof(list), "%d,%d", found[0], found[1]);
-        status = count == 2 ? binding_new(list, NULL, &binding) : 0;
+        status = count == 2 ? binding_new(list, &binding) : 0;
     }
     if (status == 0 && binding != NULL)
         status = binding_apply(binding, index);

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "ps/server/neighbour.h"
 #include "ps/server/sets.h"
 #include "ps/shard/shard.h"
 #include "transport/base/clock.h"
@@ -19,6 +20,7 @@
 #include "transport/base/hosts.h"
 #include "transport/base/knob.h"
 #include "transport/base/origin.h"
+#include "transport/base/pages.h"
 #include "transport/place/binding.h"
 #include "transport/shm/shm.h"
 #include "transport/verbs/verbs.h"
@@ -50,6 +52,7 @@ struct stepgate_server {
     char listen[STEPGATE_ADDRESS_BYTES + 4];
     struct waiter *waiter;
     struct binding *binding;
+    bool remembers; /* the binding of memory works here */
     struct mailbox mailbox;
     struct server_lane *lane_threads;
     struct lane **lane_list;
@@ -229,8 +232,21 @@ static const char *server_device(const struct stepgate_fabric *fabric)
 static int server_bind(struct stepgate_server *server)
 {
     const char *device = server_device(server->fabrics[server->fabric_count - 1]);
+    struct neighbour_count here;
+    struct nic nic;
+    int status = neighbour_count(server->listen, server->number, &server->ps,
+                                 knob_text(&server->knobs, "worker_hosts"), server->workers, &here);
 
-    return binding_new(knob_text(&server->knobs, "bind"), device, &server->binding);
+    if (status != 0)
+        return status;
+    if (device != NULL)
+        nic_find(NIC_SYS, device, &nic);
+    const struct layout_wish wish = {.bind = knob_text(&server->knobs, "bind"),
+                                     .nic = device != NULL ? &nic : NULL,
+                                     .servers = here.servers,
+                                     .lanes = server->lanes,
+                                     .workers = here.workers};
+    return binding_choose(&wish, here.index, &server->binding);
 }
 
 /* server_make_lane -- a lane with its queues, and a waiter unless it runs with the shard. */
@@ -321,7 +337,7 @@ static int server_make_shard(struct stepgate_server *server, uint64_t incarnatio
 /* server_say -- one line about what was chosen. */
 static void server_say(const struct stepgate_server *server)
 {
-    char transports[192] = "", binding[128];
+    char transports[192] = "", binding[128], explained[512], pages[128];
 
     for (unsigned f = 0; f < server->fabric_count; f++) {
         const struct stepgate_fabric *fabric = server->fabrics[f];
@@ -339,13 +355,48 @@ static void server_say(const struct stepgate_server *server)
         server->workers == 1 ? "" : "s", shard_address(server->shard), transports, server->lanes,
         server->lanes > 1 ? "s" : "", optimizer_kind_name((enum optimizer_kind)server->kernels), binding,
         knob_text(&server->knobs, "wait"));
+    binding_explain(server->binding, explained, sizeof(explained));
+    pages_describe(pages, sizeof(pages));
+    log_line(&server->knobs.log, LOG_INFO, "%s; %s", explained, pages);
+}
+
+/* server_unbound -- placement is a wish: a thread that cannot have it runs where it is. */
+static void server_unbound(const struct stepgate_server *server)
+{
+    struct stepgate_error error;
+
+    error_save(&error);
+    log_line(&server->knobs.log, LOG_WARN, "%s; %s", error.text, error.remedy);
+}
+
+/* server_make -- lanes, then the shard: what they take lies on the node of this ps's memory. */
+static int server_make(struct stepgate_server *server)
+{
+    uint64_t incarnation;
+    int status = 0;
+
+    proof_random(&incarnation, sizeof(incarnation));
+    server->lane_threads = calloc(server->lanes, sizeof(*server->lane_threads));
+    server->lane_list = calloc(server->lanes, sizeof(*server->lane_list));
+    if (server->lane_threads == NULL || server->lane_list == NULL)
+        return error_set(STEPGATE_ENOMEM, 0, "", "no memory for %u lanes", server->lanes);
+    struct binding_past *past = binding_save(server->binding);
+    server->remembers = binding_apply_memory(server->binding) == 0;
+    if (!server->remembers)
+        server_unbound(server);
+    for (uint32_t l = 0; status == 0 && l < server->lanes; l++)
+        status = server_make_lane(server, l, incarnation);
+    if (status == 0)
+        status = server_open_sets(server);
+    if (status == 0)
+        status = server_make_shard(server, incarnation);
+    binding_restore(server->binding, &past);
+    return status;
 }
 
 /* stepgate_server_new -- listens. */
 int stepgate_server_new(const struct stepgate_options *options, struct stepgate_server **out)
 {
-    uint64_t incarnation;
-
     if (options == NULL || out == NULL)
         return error_set(STEPGATE_EINVAL, 0, "", "options and server must not be NULL");
     struct stepgate_server *server = calloc(1, sizeof(*server));
@@ -359,7 +410,6 @@ int stepgate_server_new(const struct stepgate_options *options, struct stepgate_
         return status;
     }
     mailbox_init(&server->mailbox);
-    proof_random(&incarnation, sizeof(incarnation));
     status = server_settings(server);
     if (status == 0)
         status = server_waiter(server, &server->waiter);
@@ -367,18 +417,8 @@ int stepgate_server_new(const struct stepgate_options *options, struct stepgate_
         status = server_open_all(server);
     if (status == 0)
         status = server_bind(server);
-    if (status == 0) {
-        server->lane_threads = calloc(server->lanes, sizeof(*server->lane_threads));
-        server->lane_list = calloc(server->lanes, sizeof(*server->lane_list));
-        if (server->lane_threads == NULL || server->lane_list == NULL)
-            status = error_set(STEPGATE_ENOMEM, 0, "", "no memory for %u lanes", server->lanes);
-    }
-    for (uint32_t l = 0; status == 0 && l < server->lanes; l++)
-        status = server_make_lane(server, l, incarnation);
     if (status == 0)
-        status = server_open_sets(server);
-    if (status == 0)
-        status = server_make_shard(server, incarnation);
+        status = server_make(server);
     if (status != 0) {
         struct stepgate_error error;
         error_save(&error);
@@ -418,15 +458,6 @@ static bool server_lane_arm(void *context)
     struct server_lane *thread = context;
 
     return server_arm(thread->queues);
-}
-
-/* server_unbound -- placement is a wish: a thread that cannot have it runs where it is. */
-static void server_unbound(const struct stepgate_server *server)
-{
-    struct stepgate_error error;
-
-    error_save(&error);
-    log_line(&server->knobs.log, LOG_WARN, "%s; %s", error.text, error.remedy);
 }
 
 /* server_lane_run -- the thread of a lane other than 0. */
@@ -495,19 +526,13 @@ static bool server_arm_all(void *context)
     return server_arm(server->lane_threads[0].queues) || pending;
 }
 
-/* stepgate_server_run -- until the job ends. */
-int stepgate_server_run(struct stepgate_server *server)
+/* server_serve -- lanes in their threads, lane 0 and the shard here, until the job ends. */
+static int server_serve(struct stepgate_server *server)
 {
-    if (server == NULL)
-        return error_set(STEPGATE_EINVAL, 0, "", "the server is NULL");
-    if (!origin_is_here(&server->origin))
-        return error_set(STEPGATE_EFORKED, 0, "make a server of the child's own",
-                         "the server belongs to process %d", (int)server->origin.process);
     const struct waiter_goal goal = {server_ready, server_arm_all, server};
     bool stopped = false;
-    if (binding_apply(server->binding, 0) < 0)
-        server_unbound(server);
     int status = server_start_lanes(server);
+
     if (status != 0) {
         server_end_lanes(server);
         return status;
@@ -525,6 +550,23 @@ int stepgate_server_run(struct stepgate_server *server)
     server_end_lanes(server);
     int written = sets_close(&server->sets);
     return stopped ? 0 : status != 0 ? status : written;
+}
+
+/* stepgate_server_run -- the thread is the program's: what it was bound to before comes back. */
+int stepgate_server_run(struct stepgate_server *server)
+{
+    if (server == NULL)
+        return error_set(STEPGATE_EINVAL, 0, "", "the server is NULL");
+    if (!origin_is_here(&server->origin))
+        return error_set(STEPGATE_EFORKED, 0, "make a server of the child's own",
+                         "the server belongs to process %d", (int)server->origin.process);
+    struct binding_past *past = binding_save(server->binding);
+    if (binding_apply(server->binding, 0) < 0 ||
+        (server->remembers && binding_apply_memory(server->binding) < 0))
+        server_unbound(server);
+    int status = server_serve(server);
+    binding_restore(server->binding, &past);
+    return status;
 }
 
 /* stepgate_server_stop -- an atomic store and a write: safe in a signal handler. */

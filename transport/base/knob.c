@@ -86,7 +86,10 @@ static const struct knob_row knob_table[] = {
      "parameters become readable in groups of about this size, at most 8 of them per ps", KNOB_SIZE, KIB, TIB,
      false, NULL},
     {"bind", "STEPGATE_BIND", "--bind", "", "auto",
-     "processors for the threads of a ps: auto, none, or a list such as 0-3,8", KNOB_TEXT, 0, 0, false, NULL},
+     "processors for the threads of a ps: auto is cores of their own beside the RDMA device, node:N beside "
+     "that "
+     "NUMA node; none; or a list such as 0-3,8",
+     KNOB_TEXT, 0, 0, false, NULL},
     {"log", "STEPGATE_LOG", "--log", "", "info", "log lines of this level and above", KNOB_CHOICE, 0, 0,
      false, "error|warn|info|debug"},
 };

@@ -9,110 +9,48 @@
 #include <string.h>
 
 #include "transport/base/error.h"
+#include "transport/place/cpus.h"
 
 struct binding {
-    hwloc_topology_t topology; /* NULL: nothing is bound */
-    hwloc_bitmap_t set;
-    bool single; /* one processor per thread, not the whole set */
+    struct machine *machine; /* NULL: nothing is bound */
+    struct layout *layout;   /* likewise */
+    unsigned server;
+    char text[64]; /* the knob's */
 };
 
-/* binding_topology -- reads the machine; with its input and output devices only if one is asked for: hwloc may look up their names in a large file. */
-static int binding_topology(bool devices, hwloc_topology_t *out)
+struct binding_past {
+    hwloc_bitmap_t cpus;
+    bool memory; /* was wherever the system puts it */
+};
+
+/* binding_choose -- nothing is read of the machine if nothing is to be bound. */
+int binding_choose(const struct layout_wish *wish, unsigned server, struct binding **out)
 {
-    hwloc_topology_t topology;
-
-    if (hwloc_topology_init(&topology) != 0)
-        return error_set(STEPGATE_ENOMEM, errno, NULL, "cannot start reading the topology");
-    if (devices)
-        hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
-    if (hwloc_topology_load(topology) != 0) {
-        int os_errno = errno;
-        hwloc_topology_destroy(topology);
-        return error_set(STEPGATE_ESYSTEM, os_errno, "set bind=none",
-                         "cannot read the topology of this machine");
-    }
-    *out = topology;
-    return 0;
-}
-
-/* binding_near -- the allowed processors beside a device; an empty set if they are not known. */
-static void binding_near(hwloc_topology_t topology, const char *device, hwloc_bitmap_t set)
-{
-    hwloc_obj_t at = NULL;
-
-    hwloc_bitmap_zero(set);
-    if (device == NULL || device[0] == '\0')
-        return;
-    while ((at = hwloc_get_next_osdev(topology, at)) != NULL) {
-        if (at->name == NULL || strcmp(at->name, device) != 0)
-            continue;
-        hwloc_obj_t home = hwloc_get_non_io_ancestor_obj(topology, at);
-        if (home != NULL && home->cpuset != NULL)
-            hwloc_bitmap_and(set, home->cpuset, hwloc_topology_get_allowed_cpuset(topology));
-        return;
-    }
-}
-
-/* binding_list -- the processors of a list, all of which must be allowed. */
-static int binding_list(hwloc_topology_t topology, const char *text, hwloc_bitmap_t set)
-{
-    char allowed[128];
-    hwloc_bitmap_t usable = hwloc_bitmap_alloc();
-    int code = 0;
-
-    if (usable == NULL)
-        return error_set(STEPGATE_ENOMEM, 0, NULL, "no memory for a set of processors");
-    if (hwloc_get_cpubind(topology, usable, HWLOC_CPUBIND_PROCESS) != 0)
-        hwloc_bitmap_copy(usable, hwloc_topology_get_allowed_cpuset(topology));
-    hwloc_bitmap_list_snprintf(allowed, sizeof(allowed), usable);
-    /* hwloc takes an open range (0-) and stops at what it does not know, so the characters and the
-     * end are looked at here */
-    size_t n = strlen(text);
-    bool plain = n > 0 && strspn(text, "0123456789,-") == n && text[n - 1] >= '0';
-    if (!plain || hwloc_bitmap_list_sscanf(set, text) != 0 || hwloc_bitmap_iszero(set))
-        code = error_set(STEPGATE_EINVAL, 0, "give auto, none, or a list such as 0-3,8",
-                         "bind: '%.64s' is no list of processors", text);
-    else if (!hwloc_bitmap_isincluded(set, usable))
-        code = error_set(STEPGATE_EINVAL, 0, "name allowed processors only",
-                         "bind: '%.64s' holds a processor that this process may not use; allowed: %s", text,
-                         allowed);
-    hwloc_bitmap_free(usable);
-    return code;
-}
-
-/* binding_new -- from the knob's text. */
-int binding_new(const char *text, const char *device, struct binding **out)
-{
-    bool automatic = strcmp(text, "auto") == 0;
     struct binding *binding = calloc(1, sizeof(*binding));
     int code = 0;
 
     if (binding == NULL)
         return error_set(STEPGATE_ENOMEM, 0, NULL, "no memory for a binding");
-    if (strcmp(text, "none") == 0 || (automatic && (device == NULL || device[0] == '\0'))) {
-        *out = binding;
-        return 0;
+    snprintf(binding->text, sizeof(binding->text), "%.63s", wish->bind);
+    binding->server = server;
+    if (strcmp(wish->bind, "none") != 0)
+        code = machine_new(NULL, &binding->machine);
+    if (binding->machine != NULL)
+        code = layout_choose(binding->machine, wish, &binding->layout);
+    if (code < 0) {
+        binding_delete(&binding);
+        return code;
     }
-    code = binding_topology(automatic, &binding->topology);
-    if (code < 0)
-        goto fail;
-    binding->set = hwloc_bitmap_alloc();
-    if (binding->set == NULL) {
-        code = error_set(STEPGATE_ENOMEM, 0, NULL, "no memory for a set of processors");
-        goto fail;
-    }
-    binding->single = !automatic;
-    if (automatic)
-        binding_near(binding->topology, device, binding->set);
-    else
-        code = binding_list(binding->topology, text, binding->set);
-    if (code < 0)
-        goto fail;
     *out = binding;
     return 0;
-fail:
-    binding_delete(&binding);
-    return code;
+}
+
+/* binding_new -- as many lanes as the list has processors. */
+int binding_new(const char *text, struct binding **out)
+{
+    const struct layout_wish wish = {.bind = text, .servers = 1};
+
+    return binding_choose(&wish, 0, out);
 }
 
 /* binding_delete -- sets NULL. */
@@ -120,35 +58,40 @@ void binding_delete(struct binding **binding)
 {
     if (*binding == NULL)
         return;
-    hwloc_bitmap_free((*binding)->set);
-    if ((*binding)->topology != NULL)
-        hwloc_topology_destroy((*binding)->topology);
+    layout_delete(&(*binding)->layout);
+    machine_delete(&(*binding)->machine);
     free(*binding);
     *binding = NULL;
 }
 
-/* binding_is_empty -- whether nothing is to be bound. */
-static bool binding_is_empty(const struct binding *binding)
+/* binding_pins -- are threads bound? */
+static bool binding_pins(const struct binding *binding)
 {
-    return binding->set == NULL || hwloc_bitmap_iszero(binding->set);
+    return binding->layout != NULL && binding->layout->pinned;
+}
+
+/* binding_cpus -- of the lanes of this ps. */
+static const unsigned *binding_cpus(const struct binding *binding)
+{
+    return binding->layout->lane_cpus + binding->server % binding->layout->servers * binding->layout->lanes;
+}
+
+/* binding_node -- of its memory; -1: any. */
+static int binding_node(const struct binding *binding)
+{
+    return binding->layout != NULL ? binding->layout->memory[binding->server % binding->layout->servers] : -1;
 }
 
 /* binding_apply -- binds the calling thread. */
 int binding_apply(const struct binding *binding, unsigned index)
 {
-    if (binding_is_empty(binding))
+    if (!binding_pins(binding))
         return 0;
-    hwloc_bitmap_t set = hwloc_bitmap_dup(binding->set);
+    hwloc_bitmap_t set = hwloc_bitmap_alloc();
     if (set == NULL)
         return error_set(STEPGATE_ENOMEM, 0, NULL, "no memory for a set of processors");
-    if (binding->single) {
-        unsigned place = index % (unsigned)hwloc_bitmap_weight(binding->set);
-        int cpu = hwloc_bitmap_first(binding->set);
-        for (; place > 0; place--)
-            cpu = hwloc_bitmap_next(binding->set, cpu);
-        hwloc_bitmap_only(set, (unsigned)cpu);
-    }
-    int status = hwloc_set_cpubind(binding->topology, set, HWLOC_CPUBIND_THREAD);
+    hwloc_bitmap_only(set, binding_cpus(binding)[index % binding->layout->lanes]);
+    int status = hwloc_set_cpubind(binding->machine->topology, set, HWLOC_CPUBIND_THREAD);
     int os_errno = errno;
     hwloc_bitmap_free(set);
     if (status != 0)
@@ -157,15 +100,119 @@ int binding_apply(const struct binding *binding, unsigned index)
     return 0;
 }
 
+/* binding_usual -- is the memory of the calling thread wherever the system puts it? */
+static bool binding_usual(const struct binding *binding)
+{
+    hwloc_bitmap_t set = hwloc_bitmap_alloc();
+    hwloc_membind_policy_t policy = HWLOC_MEMBIND_BIND;
+    bool usual = set != NULL &&
+                 hwloc_get_membind(binding->machine->topology, set, &policy,
+                                   HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET) == 0 &&
+                 (policy == HWLOC_MEMBIND_DEFAULT || policy == HWLOC_MEMBIND_FIRSTTOUCH);
+
+    hwloc_bitmap_free(set);
+    return usual;
+}
+
+/* binding_apply_memory -- without HWLOC_MEMBIND_STRICT another node is taken when this one is full. */
+int binding_apply_memory(const struct binding *binding)
+{
+    int node = binding_node(binding), status, os_errno;
+
+    if (node < 0 || !binding_usual(binding))
+        return 0;
+    hwloc_bitmap_t set = hwloc_bitmap_alloc();
+    if (set == NULL)
+        return error_set(STEPGATE_ENOMEM, 0, NULL, "no memory for a set of nodes");
+    hwloc_bitmap_only(set, (unsigned)node);
+    status = hwloc_set_membind(binding->machine->topology, set, HWLOC_MEMBIND_BIND,
+                               HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET);
+    os_errno = errno;
+    hwloc_bitmap_free(set);
+    if (status == 0)
+        return 0;
+    return error_set(STEPGATE_ESYSTEM, os_errno,
+                     "let the container use set_mempolicy, or set bind=none; the job goes on without it",
+                     "cannot ask for memory on node %d", node);
+}
+
+/* binding_save -- see binding.h. */
+struct binding_past *binding_save(const struct binding *binding)
+{
+    if (binding->machine == NULL)
+        return NULL;
+    struct binding_past *past = calloc(1, sizeof(*past));
+    if (past == NULL)
+        return NULL;
+    past->cpus = hwloc_bitmap_alloc();
+    if (past->cpus == NULL ||
+        hwloc_get_cpubind(binding->machine->topology, past->cpus, HWLOC_CPUBIND_THREAD) != 0) {
+        hwloc_bitmap_free(past->cpus);
+        past->cpus = NULL;
+    }
+    past->memory = binding_node(binding) >= 0 && binding_usual(binding);
+    return past;
+}
+
+/* binding_restore -- failures change nothing that counts. */
+void binding_restore(const struct binding *binding, struct binding_past **past)
+{
+    if (*past == NULL)
+        return;
+    if ((*past)->cpus != NULL && binding_pins(binding))
+        (void)hwloc_set_cpubind(binding->machine->topology, (*past)->cpus, HWLOC_CPUBIND_THREAD);
+    if ((*past)->memory) {
+        hwloc_const_nodeset_t all = hwloc_topology_get_topology_nodeset(binding->machine->topology);
+        (void)hwloc_set_membind(binding->machine->topology, all, HWLOC_MEMBIND_DEFAULT,
+                                HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET);
+    }
+    hwloc_bitmap_free((*past)->cpus);
+    free(*past);
+    *past = NULL;
+}
+
+/* binding_lanes -- the processors of its lanes, as text, in the order of the lanes. */
+static void binding_lanes(const struct binding *binding, char *out, size_t bytes)
+{
+    cpus_text(binding_cpus(binding), binding->layout->lanes, out, bytes);
+}
+
 /* binding_describe -- for the log. */
 void binding_describe(const struct binding *binding, char *out, size_t bytes)
 {
     char list[96];
+    bool named = strncmp(binding->text, "auto", 4) == 0 || strncmp(binding->text, "node", 4) == 0;
 
-    if (binding_is_empty(binding)) {
+    if (!binding_pins(binding)) {
         snprintf(out, bytes, "none");
         return;
     }
-    hwloc_bitmap_list_snprintf(list, sizeof(list), binding->set);
-    snprintf(out, bytes, binding->single ? "%s" : "auto (%s)", list);
+    binding_lanes(binding, list, sizeof(list));
+    if (named)
+        snprintf(out, bytes, "%s (%s)", binding->text, list);
+    else
+        snprintf(out, bytes, "%s", list);
+}
+
+/* binding_explain -- for the log. */
+void binding_explain(const struct binding *binding, char *out, size_t bytes)
+{
+    char list[96] = "", memory[32] = "any node";
+    int node = binding_node(binding);
+
+    if (binding->layout == NULL) {
+        snprintf(out, bytes, "lanes on any processor, memory on any node: nothing was to be bound");
+        return;
+    }
+    if (binding_pins(binding))
+        binding_lanes(binding, list, sizeof(list));
+    if (node >= 0)
+        snprintf(memory, sizeof(memory), "node %d", node);
+    else if (binding->machine->node_count == 1)
+        snprintf(memory, sizeof(memory), "the only node");
+    if (binding_pins(binding))
+        snprintf(out, bytes, "lanes on processor%s %s, memory on %s: %s",
+                 binding->layout->lanes > 1 ? "s" : "", list, memory, binding->layout->why);
+    else
+        snprintf(out, bytes, "lanes on any processor, memory on %s: %s", memory, binding->layout->why);
 }

@@ -61,3 +61,24 @@ unsigned cpus_allowed(void)
 
     return quota > 0 && quota < affinity ? quota : affinity;
 }
+
+/* cpus_text -- runs of neighbours. */
+void cpus_text(const unsigned *cpus, unsigned count, char *out, size_t bytes)
+{
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (unsigned i = 0; i < count; i++) {
+        unsigned first = i;
+        char run[32];
+        while (i + 1 < count && cpus[i + 1] == cpus[i] + 1)
+            i++;
+        int n = snprintf(run, sizeof(run), i > first ? "%s%u-%u" : "%s%u", first > 0 ? "," : "", cpus[first],
+                         cpus[i]);
+        if (used + (size_t)n + sizeof("...") > bytes) {
+            snprintf(out + used, bytes - used, "...");
+            return;
+        }
+        used += (size_t)snprintf(out + used, bytes - used, "%s", run);
+    }
+}
