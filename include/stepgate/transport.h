@@ -158,6 +158,8 @@ struct stepgate_fabric_options {
     void *world;            /* simulated transport: the world and node to open; others: NULL */
     const char *
         peer; /* "host:port" of a peer: with neither address nor device, the device that has the route to it */
+    uint32_t
+        vector; /* verbs: completion vector (interrupt) of the first queue; each further queue takes the next one */
 };
 
 struct stepgate_region_options {

@@ -161,6 +161,8 @@ static int server_open(struct stepgate_server *server, const struct stepgate_tra
     options.address = server->listen;
     options.device = device != NULL && device[0] != 0 ? device : NULL;
     options.peer_timeout_ms = peer > 0 ? (int)peer : 0;
+    /* The shard's queue takes the first one; then lane l has number l + 1, and the ps of one host begin apart. */
+    options.vector = server->number * (server->lanes + 1);
     int status = transport->fabric_open(&options, &server->fabrics[f]);
     if (status != 0)
         return status;

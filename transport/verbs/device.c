@@ -151,7 +151,7 @@ static int device_limits(struct device *device)
      * whichever queue pair or completion queue comes to begin there cannot be made. So a queue that nobody uses lies across that page.
      */
     if (attr.vendor_id == DEVICE_SIW_VENDOR)
-        device->hole = seam_create_cq(device->context, DEVICE_SIW_HOLE, NULL, NULL);
+        device->hole = seam_create_cq(device->context, DEVICE_SIW_HOLE, NULL, NULL, 0);
     device->atomics = !device->iwarp && attr.atomic_cap != IBV_ATOMIC_NONE;
     device->max_cqe = attr.max_cqe;
     device->max_wr = (uint32_t)attr.max_qp_wr;
@@ -182,6 +182,17 @@ static void device_options(struct device *device, const struct stepgate_fabric_o
         device->operations *= 2;
     device->ack_timeout = device_ack_timeout(options->peer_timeout_ms > 0 ? options->peer_timeout_ms : 10000);
     device->connect_timeout_ms = options->connect_timeout_ms > 0 ? options->connect_timeout_ms : 5000;
+    atomic_init(&device->vector, options->vector);
+}
+
+/* device_vector -- the completion vector of a new queue. */
+int device_vector(struct device *device)
+{
+    int count = device->context->num_comp_vectors;
+    /* relaxed: it orders nothing */
+    unsigned next = atomic_fetch_add_explicit(&device->vector, 1, memory_order_relaxed);
+
+    return count > 0 ? (int)(next % (unsigned)count) : 0;
 }
 
 /* device_open -- opens the device with an address, with a name, from which a peer is reached, or the first that is up. */

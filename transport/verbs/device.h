@@ -26,7 +26,8 @@ struct device {
     uint64_t piece_bytes;
     uint32_t operations; /* ring of an endpoint: a power of two */
     int connect_timeout_ms;
-    atomic_int fatal; /* set by whoever met the event, read by every queue: relaxed, it orders nothing */
+    atomic_uint vector; /* of the next queue, before it is cut down to those that there are */
+    atomic_int fatal;   /* set by whoever met the event, read by every queue: relaxed, it orders nothing */
 };
 
 struct domain {
@@ -41,6 +42,8 @@ int device_open(const struct stepgate_fabric_options *options, struct stepgate_f
 void device_delete(struct stepgate_fabric **fabric);
 int domain_new(struct stepgate_fabric *fabric, struct stepgate_domain **out);
 void domain_delete(struct stepgate_domain **domain);
+/* device_vector -- the completion vector of a new queue: each takes the next one, so that those of several lanes interrupt several processors. */
+int device_vector(struct device *device);
 /* device_ack_timeout -- the exponent t for which (retries + 1) * 4.096 us * 2^t is at most half the peer time-out. */
 uint8_t device_ack_timeout(int peer_timeout_ms);
 

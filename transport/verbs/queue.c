@@ -70,7 +70,7 @@ static int queue_open(struct queue *queue, int entries)
     queue->comp = seam_comp_channel(device->context);
     if (queue->cm == NULL || queue->comp == NULL)
         return error_set(STEPGATE_ESYSTEM, errno, NULL, "cannot make event channels on %s", device->name);
-    queue->cq = seam_create_cq(device->context, entries, queue, queue->comp);
+    queue->cq = seam_create_cq(device->context, entries, queue, queue->comp, device_vector(device));
     if (queue->cq == NULL)
         return error_set(STEPGATE_ELIMIT, errno, NULL,
                          "%s makes no completion queue of %d entries (its limit is %d)", device->name,

@@ -151,11 +151,11 @@ void seam_comp_channel_destroy(struct ibv_comp_channel *channel)
 
 /* seam_create_cq -- a completion queue. */
 struct ibv_cq *seam_create_cq(struct ibv_context *context, int entries, void *user,
-                              struct ibv_comp_channel *channel)
+                              struct ibv_comp_channel *channel, int vector)
 {
     if (seam_fault("ibv_create_cq") != 0)
         return NULL;
-    return ibv_create_cq(context, entries, user, channel, 0);
+    return ibv_create_cq(context, entries, user, channel, vector);
 }
 
 /* seam_destroy_cq -- ends a completion queue; its events must have been acknowledged. */

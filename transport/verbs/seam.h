@@ -45,7 +45,7 @@ void seam_dereg_mr(struct ibv_mr *mr);
 struct ibv_comp_channel *seam_comp_channel(struct ibv_context *context);
 void seam_comp_channel_destroy(struct ibv_comp_channel *channel);
 struct ibv_cq *seam_create_cq(struct ibv_context *context, int entries, void *user,
-                              struct ibv_comp_channel *channel);
+                              struct ibv_comp_channel *channel, int vector);
 void seam_destroy_cq(struct ibv_cq *cq);
 /* seam_cq_event -- takes one event of a non-blocking channel; -EAGAIN if there is none. */
 int seam_cq_event(struct ibv_comp_channel *channel);

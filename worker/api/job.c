@@ -85,6 +85,7 @@ static int job_open_route(struct stepgate_job *job, const struct stepgate_transp
     options.device = device != NULL && device[0] != 0 ? device : NULL;
     options.peer = ps->entries[0].address;
     options.peer_timeout_ms = peer > 0 ? (int)peer : 0;
+    options.vector = (uint32_t)knob_int(&job->knobs, "task_index"); /* workers of one host begin apart */
     int status = transport->fabric_open(&options, &route->fabric);
     if (status != 0)
         return status;
