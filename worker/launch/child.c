@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,6 +113,26 @@ static int child_not_started(const char *program, int os_errno)
     return os_errno == ENOENT ? 127 : 126;
 }
 
+/* child_bind -- to its processors; without them it runs all the same. */
+static void child_bind(const struct child_start *start)
+{
+    unsigned most = 0;
+
+    for (unsigned i = 0; i < start->cpu_count; i++)
+        most = start->cpus[i] > most ? start->cpus[i] : most;
+    cpu_set_t *set = start->cpu_count > 0 ? CPU_ALLOC(most + 1u) : NULL;
+    if (set == NULL)
+        return;
+    CPU_ZERO_S(CPU_ALLOC_SIZE(most + 1u), set);
+    for (unsigned i = 0; i < start->cpu_count; i++)
+        CPU_SET_S(start->cpus[i], CPU_ALLOC_SIZE(most + 1u), set);
+    if (sched_setaffinity(0, CPU_ALLOC_SIZE(most + 1u), set) != 0)
+        dprintf(STDERR_FILENO,
+                "cannot be put on its processors (%s): it runs on any; --bind none asks for that\n",
+                strerror(errno));
+    CPU_FREE(set);
+}
+
 /* child_main -- in the new process: never returns. */
 static void child_main(const struct child_start *start, int out, int err, pid_t launcher)
 {
@@ -128,6 +149,7 @@ static void child_main(const struct child_start *start, int out, int err, pid_t 
         close(null);
     if (start->secret >= 0)
         fcntl(start->secret, F_SETFD, 0);
+    child_bind(start);
     for (size_t i = 0; i < start->count; i++) {
         const struct child_setting *setting = &start->settings[i];
         if ((setting->value != NULL ? setenv(setting->name, setting->value, 1) : unsetenv(setting->name)) !=

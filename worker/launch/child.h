@@ -25,6 +25,8 @@ struct child_start {
     size_t count;
     int secret; /* a descriptor that it inherits; -1: none */
     bool live;  /* its standard output is a terminal of its own, so that it shows progress in place */
+    const unsigned *cpus; /* processors that it may use */
+    unsigned cpu_count;   /* 0: those of the launcher */
     struct sink *out, *err;
 };
 

@@ -15,6 +15,7 @@
 #include "transport/base/exit_status.h"
 #include "worker/launch/child.h"
 #include "worker/launch/guard.h"
+#include "worker/launch/seats.h"
 #include "worker/launch/secret.h"
 #include "worker/launch/sink.h"
 
@@ -197,11 +198,23 @@ static int crew_start_member(struct crew *crew, size_t index)
                                 .live = !server && rank == 0 && crew->out.terminal,
                                 .out = &crew->out,
                                 .err = crew->err};
+    if (!server)
+        start.cpu_count = seats_of(crew->plan->seats, (unsigned)rank, &start.cpus);
     int code = child_start(&member->child, &start);
     free(hosts);
     if (code == 0)
         guard_watch(&crew->guard, member->child.pid);
     return code;
+}
+
+/* crew_say_seats -- where workers sit, if they are put anywhere. */
+static void crew_say_seats(struct crew *crew)
+{
+    char line[1024];
+
+    seats_describe(crew->plan->seats, line, sizeof(line));
+    if (line[0] != '\0')
+        crew_say(crew, line);
 }
 
 /* crew_start -- the members from `first` up to `end`. */
@@ -239,6 +252,7 @@ static void crew_advance(struct crew *crew, uint64_t now)
     if (crew->phase == CREW_SERVERS && crew->own == EXIT_STATUS_OK && crew_silent_server(crew, servers) < 0) {
         crew->phase = CREW_WORKING;
         crew->address_at = CLOCK_NEVER;
+        crew_say_seats(crew);
         crew_start(crew, servers, crew->count, now);
     }
 }

@@ -22,14 +22,16 @@
 
 #include "transport/base/hosts.h"
 #include "transport/base/knob.h"
+#include "transport/place/layout.h"
 
 struct crew_plan {
-    const char *server;        /* the program stepgate-ps */
-    char *const *program;      /* argv of a worker */
-    unsigned servers, workers; /* at least 1 each */
-    const struct knobs *knobs; /* those that are given go to every child */
-    struct hosts_entry listen; /* port 0: free ones; else ps i listens on port + i */
-    int secret;                /* descriptor to inherit; -1: none */
+    const char *server;         /* the program stepgate-ps */
+    char *const *program;       /* argv of a worker */
+    unsigned servers, workers;  /* at least 1 each */
+    const struct knobs *knobs;  /* those that are given go to every child */
+    struct hosts_entry listen;  /* port 0: free ones; else ps i listens on port + i */
+    const struct layout *seats; /* where workers sit; NULL: wherever they like */
+    int secret;                 /* descriptor to inherit; -1: none */
     bool spare; /* a worker that fails ends nobody else, as long as another runs or has done well */
 };
 

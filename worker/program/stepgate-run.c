@@ -18,6 +18,7 @@
 #include "transport/verbs/verbs.h"
 #include "worker/launch/crew.h"
 #include "worker/launch/interface.h"
+#include "worker/launch/seats.h"
 #include "worker/launch/secret.h"
 
 /* What the launcher finds out or sets itself. */
@@ -207,14 +208,17 @@ static int run_start(const struct knobs *knobs, unsigned servers, bool spare, ch
         status = run_server_program(server, sizeof(server));
     if (status != EXIT_STATUS_OK)
         return status;
-    if (!knob_given(knobs, "secret_file")) {
-        int code = secret_new(&plan.secret);
-        if (code < 0)
-            return run_fail(stepgate_exit_status(code), code);
-    }
-    status = crew_run(&plan);
+    struct layout *seats = NULL;
+    int code = seats_choose(knobs, servers, plan.workers, &plan.listen, &seats);
+    if (code < 0)
+        return run_fail(code == -STEPGATE_EINVAL ? EXIT_STATUS_USAGE : stepgate_exit_status(code), code);
+    plan.seats = seats;
+    if (!knob_given(knobs, "secret_file"))
+        code = secret_new(&plan.secret);
+    status = code < 0 ? run_fail(stepgate_exit_status(code), code) : crew_run(&plan);
     if (plan.secret >= 0)
         close(plan.secret);
+    layout_delete(&seats);
     return status;
 }
 
