@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "perf/topology.h"
+
 extern char **environ;
 
 /* plot_terminal -- gnuplot's name for the kind of picture; NULL: unknown. */
@@ -44,16 +46,14 @@ static const struct plot_line plot_latency[] = {
     {"lat_ns_p50", "median", 1e3}, {"lat_ns_p99", "99 %", 1e3}, {"lat_ns_min", "least", 1e3}};
 
 /* plot_script -- the whole drawing. */
-static void plot_script(FILE *to, const json_t *result, const char *path, bool bandwidth)
+static void plot_script(FILE *to, const json_t *result, bool bandwidth)
 {
     const struct plot_line *lines = bandwidth ? plot_bandwidth : plot_latency;
     const json_t *rows = json_object_get(result, "rows"), *row;
     const char *test = json_string_value(json_object_get(result, "test"));
     size_t index;
 
-    fprintf(to, "set terminal %s\nset output ", plot_terminal(path));
-    plot_quoted(to, path);
-    fputs("\nset title ", to);
+    fputs("set title ", to);
     plot_quoted(to, test != NULL ? test : "");
     fprintf(to,
             " noenhanced\nset logscale x 2\nset xlabel 'bytes of a message'\nset ylabel '%s'\nset yrange "
@@ -107,7 +107,8 @@ int plot_draw(const json_t *result, const char *path, char *text, size_t bytes)
         snprintf(text, bytes, "cannot tell what picture %s is to be: end its name in .png or .svg", path);
         return -1;
     }
-    if (json_array_size(rows) < 2 || json_object_get(first, "size_bytes") == NULL) {
+    const json_t *topology = json_object_get(result, "topology");
+    if (topology == NULL && (json_array_size(rows) < 2 || json_object_get(first, "size_bytes") == NULL)) {
         snprintf(text, bytes, "there is nothing to draw with one size: give --all, or several sizes");
         return -1;
     }
@@ -119,7 +120,13 @@ int plot_draw(const json_t *result, const char *path, char *text, size_t bytes)
         snprintf(text, bytes, "cannot make a file in /tmp: %m");
         return -1;
     }
-    plot_script(to, result, path, json_object_get(first, "bw_bytes_per_s") != NULL);
+    fprintf(to, "set terminal %s\nset output ", plot_terminal(path));
+    plot_quoted(to, path);
+    fputc('\n', to);
+    if (topology != NULL)
+        topology_plot(to, topology);
+    else
+        plot_script(to, result, json_object_get(first, "bw_bytes_per_s") != NULL);
     int status = fclose(to) == 0 ? plot_gnuplot(script, text, bytes) : -1;
     unlink(script);
     return status;

@@ -173,6 +173,12 @@ void report_note(struct report *report, const char *format, ...)
     json_array_append_new(report->notes, json_string(line));
 }
 
+/* report_screen -- see report.h. */
+FILE *report_screen(struct report *report)
+{
+    return report->screen;
+}
+
 /* report_object -- see report.h. */
 json_t *report_object(struct report *report)
 {

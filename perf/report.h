@@ -42,6 +42,8 @@ void report_text(struct report *report, const char *key, const char *value);
 void report_row(struct report *report);
 /* report_note -- a line below the rows, and in the JSON's "notes". */
 void report_note(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* report_screen -- where rows are printed to. */
+FILE *report_screen(struct report *report);
 /* report_object -- the whole as it stands; the report keeps it. */
 json_t *report_object(struct report *report);
 /* report_finish -- writes --json, --csv and --plot. 0, or -1 with one line in `text`. */

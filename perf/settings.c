@@ -60,7 +60,8 @@ static const struct settings_row settings_table[SETTINGS_OPTIONS] = {
     {0, "lanes", "N", "threads of each parameter server that sum and apply", SETTINGS_NUMBER, ROW(lanes), 1,
      64},
     {0, "wait", "spin|adaptive|sleep", "how processes wait for each other", SETTINGS_TEXT, ROW(wait), 0, 0},
-    {0, "bind", "auto|none|LIST", "processors of the threads that work", SETTINGS_TEXT, ROW(bind), 0, 0},
+    {0, "bind", "auto|none|node:N|LIST", "processors of the threads that work", SETTINGS_TEXT, ROW(bind), 0,
+     0},
     {0, "rewrite", "on|off", "workers write their gradients anew in every step", SETTINGS_SWITCH,
      ROW(rewrite), 0, 0},
     {0, "kernels", "auto|plain|avx2|avx512", "processor instructions of the kernels", SETTINGS_TEXT,
@@ -74,7 +75,8 @@ static const struct settings_row settings_table[SETTINGS_OPTIONS] = {
     {0, "json", "FILE", "the result as one JSON object; - is standard output", SETTINGS_TEXT, ROW(json), 0,
      0},
     {0, "csv", "FILE", "the rows as CSV; - is standard output", SETTINGS_TEXT, ROW(csv), 0, 0},
-    {0, "plot", "FILE", "a picture of the sizes gone through; its name ends in .png or .svg", SETTINGS_TEXT,
+    {0, "plot", "FILE",
+     "a picture of the sizes gone through, or of the machine; its name ends in .png or .svg", SETTINGS_TEXT,
      ROW(plot), 0, 0},
 };
 
