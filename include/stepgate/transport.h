@@ -173,7 +173,10 @@ struct stepgate_region_options {
 enum stepgate_post_flag {
     STEPGATE_POST_COMPLETE = 1, /* deliver STEPGATE_EVENT_COMPLETION with the context */
     STEPGATE_WRITE_INLINE =
-        2 /* the source is copied at once, need not be in a region, at most inline_bytes long */
+        2, /* the source is copied at once, need not be in a region, at most inline_bytes long */
+    STEPGATE_POST_MORE =
+        4 /* another operation of this endpoint follows at once: this one may be held back until it is posted, or until
+                            * the queue is polled, so that the device is told of both in one call */
 };
 
 struct stepgate_transport_v1 {

@@ -109,6 +109,47 @@ int promise_back_pressure(struct suite *suite)
     return 0;
 }
 
+/* promise_held_back -- an operation that said more would follow is not lost when nothing does: the next poll is enough, and full queues are none. */
+int promise_held_back(struct suite *suite)
+{
+    struct party *a, *b;
+    struct link link;
+    struct stepgate_region *source, *target;
+    struct stepgate_remote *remote;
+    uint32_t posted = 0;
+    int rc;
+
+    if (party_open(suite, 0, 0, &a) < 0 || party_open(suite, 0, 0, &b) < 0 || link_open(a, b, &link) < 0 ||
+        party_region(a, 0, 4096, &source) < 0 ||
+        party_region(b, STEPGATE_ACCESS_READ | STEPGATE_ACCESS_WRITE, 4096, &target) < 0 ||
+        link_grant(link.end[1], target, STEPGATE_ACCESS_READ | STEPGATE_ACCESS_WRITE, link.end[0], &remote) <
+            0)
+        return -1;
+    const struct stepgate_transport_v1 *t = suite->transport;
+    struct stepgate_endpoint *endpoint = link.end[0]->endpoint;
+    suite_fill(source->address, 4096, 5);
+    for (uint32_t i = 0; i < 3; i++) {
+        POST(suite, rc,
+             i < 2 ? t->endpoint_write(endpoint, source, 0, NULL, remote, 0, i == 0 ? 4096 : 0,
+                                       STEPGATE_POST_COMPLETE | STEPGATE_POST_MORE, i)
+                   : t->endpoint_read(endpoint, source, 0, remote, 0, 4096,
+                                      STEPGATE_POST_COMPLETE | STEPGATE_POST_MORE, i));
+        CHECK(suite, rc == 0, "post %u: %d, %s", i, rc, suite_error());
+        UNTIL(suite, link.end[0]->completion_count > i, 10000);
+        CHECK(suite, link.end[0]->completion_count == i + 1 && link.end[0]->completions[i].context == i,
+              "operation %u was held back for ever", i);
+    }
+    CHECK(suite, suite_differs(target->address, 4096, 5) < 0, "the bytes did not arrive");
+    for (rc = 0; rc == 0 && posted < FLOW_MOST; posted += rc == 0)
+        rc = t->endpoint_write(endpoint, source, 0, NULL, remote, 0, 64,
+                               STEPGATE_POST_COMPLETE | STEPGATE_POST_MORE, 3 + posted);
+    CHECK(suite, rc == 0 || rc == -STEPGATE_EAGAIN, "post: %d, %s", rc, suite_error());
+    UNTIL(suite, link.end[0]->completion_count >= 3 + posted, 10000);
+    CHECK(suite, link.end[0]->completion_count == 3 + posted, "%u of %u writes completed",
+          link.end[0]->completion_count - 3, posted);
+    return 0;
+}
+
 /* promise_selective_completion -- flagged operations complete, exactly once each and in success; others never. */
 int promise_selective_completion(struct suite *suite)
 {

@@ -29,7 +29,7 @@ static void order_arrived(struct end *end, uint32_t value)
     check->seen++;
 }
 
-/* order_write -- one slot's bytes, in one to four writes, some of them inline or empty. */
+/* order_write -- one slot's bytes, in one to four writes, some of them inline, empty, or held back. */
 static int order_write(struct suite *suite, struct end *end, struct stepgate_region *local,
                        struct stepgate_remote *remote, uint64_t at, uint32_t length, uint32_t inline_bytes)
 {
@@ -39,14 +39,15 @@ static int order_write(struct suite *suite, struct end *end, struct stepgate_reg
     while (left-- > 0) {
         uint32_t part = left == 0 ? length - done : (uint32_t)random_below(&suite->random, length - done + 1);
         const uint8_t *bytes = (const uint8_t *)local->address + at + done;
+        unsigned more = random_chance(&suite->random, 500) ? STEPGATE_POST_MORE : 0;
         if (part <= inline_bytes && random_chance(&suite->random, 500))
             POST(suite, rc,
                  suite->transport->endpoint_write(end->endpoint, NULL, 0, bytes, remote, at + done, part,
-                                                  STEPGATE_WRITE_INLINE, 0));
+                                                  STEPGATE_WRITE_INLINE | more, 0));
         else
             POST(suite, rc,
                  suite->transport->endpoint_write(end->endpoint, local, at + done, NULL, remote, at + done,
-                                                  part, 0, 0));
+                                                  part, more, 0));
         CHECK(suite, rc == 0, "endpoint_write: %d, %s", rc, suite_error());
         done += part;
     }

@@ -20,6 +20,7 @@ const struct promise suite_promises[] = {
     {"callers_memory", promise_callers_memory, false},
     {"many_endpoints", promise_many_endpoints, false},
     {"back_pressure", promise_back_pressure, false},
+    {"held_back", promise_held_back, false},
     {"selective_completion", promise_selective_completion, false},
     {"wake_up", promise_wake_up, true},
     {"access", promise_access, false},

@@ -27,6 +27,7 @@ int promise_callers_memory(struct suite *suite);
 /* flow.c */
 int promise_many_endpoints(struct suite *suite);
 int promise_back_pressure(struct suite *suite);
+int promise_held_back(struct suite *suite);
 int promise_selective_completion(struct suite *suite);
 int promise_wake_up(struct suite *suite);
 /* access.c */

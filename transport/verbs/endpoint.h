@@ -51,7 +51,7 @@ struct endpoint {
     struct queue *queue;
     struct domain *domain;
     struct rdma_cm_id *id; /* NULL once the connection has ended */
-    bool active, has_qp, heard, open_due;
+    bool active, has_qp, heard, open_due, held_back;
     enum endpoint_state state;
     uint16_t slot, generation;
     uint64_t deadline; /* of connecting */

@@ -8,7 +8,7 @@
 #include "transport/verbs/pump.h"
 #include "transport/verbs/region.h"
 
-#define POST_FLAGS ((unsigned)(STEPGATE_POST_COMPLETE | STEPGATE_WRITE_INLINE))
+#define POST_FLAGS ((unsigned)(STEPGATE_POST_COMPLETE | STEPGATE_POST_MORE))
 
 /* post_take -- the next operation of an endpoint, or why there is none. */
 static int post_take(struct endpoint *endpoint, struct ring_op **op)
@@ -18,14 +18,20 @@ static int post_take(struct endpoint *endpoint, struct ring_op **op)
     if (endpoint->state != ENDPOINT_UP)
         return -STEPGATE_EAGAIN;
     *op = ring_push(&endpoint->ring);
-    return *op != NULL ? 0 : -STEPGATE_EAGAIN;
+    if (*op != NULL)
+        return 0;
+    pump(endpoint); /* what was held back waits for nothing that can be posted */
+    return -STEPGATE_EAGAIN;
 }
 
-/* post_commit -- puts it into the ring and moves on; a connection that breaks in this call is reported by its event. */
-static int post_commit(struct endpoint *endpoint)
+/* post_commit -- puts it into the ring and, unless more is to follow, moves on; a connection that breaks in this call is reported by its event. */
+static int post_commit(struct endpoint *endpoint, bool more)
 {
     ring_commit(&endpoint->ring);
-    pump(endpoint);
+    if (more)
+        queue_hold_back(endpoint->queue, endpoint);
+    else
+        pump(endpoint);
     return 0;
 }
 
@@ -87,7 +93,7 @@ static int post_transfer(struct endpoint *endpoint, enum ring_kind kind, const s
         if (!op->complete)
             return 0; /* nothing to move, nobody to tell */
         op->kind = RING_NOTHING;
-        return post_commit(endpoint);
+        return post_commit(endpoint, (flags & STEPGATE_POST_MORE) != 0);
     }
     op->kind = (uint8_t)kind;
     op->remote = far->address + remote_offset;
@@ -99,7 +105,7 @@ static int post_transfer(struct endpoint *endpoint, enum ring_kind kind, const s
         op->local = (uint64_t)(uintptr_t)local->address + local_offset;
         op->lkey = ((const struct region *)local)->local->lkey;
     }
-    return post_commit(endpoint);
+    return post_commit(endpoint, (flags & STEPGATE_POST_MORE) != 0);
 }
 
 /* post_write -- a write into the peer's memory. */
@@ -110,7 +116,7 @@ int post_write(struct stepgate_endpoint *endpoint, struct stepgate_region *local
     struct endpoint *inner = (struct endpoint *)endpoint;
     int ret;
 
-    if ((flags & ~POST_FLAGS) != 0)
+    if ((flags & ~(POST_FLAGS | STEPGATE_WRITE_INLINE)) != 0)
         return error_set(STEPGATE_EINVAL, 0, NULL, "unknown flags %#x", flags);
     if (flags & STEPGATE_WRITE_INLINE) {
         uint32_t limit = inner->inline_bytes != 0 ? inner->inline_bytes : 64;
@@ -134,7 +140,7 @@ int post_read(struct stepgate_endpoint *endpoint, struct stepgate_region *local,
     struct endpoint *inner = (struct endpoint *)endpoint;
     int ret;
 
-    if ((flags & ~(unsigned)STEPGATE_POST_COMPLETE) != 0)
+    if ((flags & ~POST_FLAGS) != 0)
         return error_set(STEPGATE_EINVAL, 0, NULL, "unknown flags %#x", flags);
     if ((ret = post_local(inner, local, local_offset, length)) != 0 ||
         (ret = post_remote(remote, remote_offset, length, STEPGATE_ACCESS_READ)) != 0)
@@ -154,7 +160,7 @@ int post_notify(struct stepgate_endpoint *endpoint, uint32_t value)
         return ret;
     op->kind = RING_NOTIFY;
     op->value = value;
-    return post_commit(inner);
+    return post_commit(inner, false);
 }
 
 /* post_send -- a message, copied into the store. */
@@ -174,5 +180,5 @@ int post_send(struct stepgate_endpoint *endpoint, const void *data, uint32_t len
     memcpy(inner->store + (size_t)ring_place(&inner->ring, inner->ring.tail) * FRAME_STRIDE +
                FRAME_HEADER_BYTES,
            data, length);
-    return post_commit(inner);
+    return post_commit(inner, false);
 }

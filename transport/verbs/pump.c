@@ -181,6 +181,8 @@ void pump(struct endpoint *endpoint)
     struct ring_op *op;
 
     list.count = 0;
+    endpoint->queue->held_back -= endpoint->held_back;
+    endpoint->held_back = false;
     while (endpoint->state == ENDPOINT_UP && (endpoint->active || endpoint->heard) &&
            endpoint->sent - endpoint->done < endpoint->depth) {
         if (endpoint->open_due) {

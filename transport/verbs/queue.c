@@ -182,7 +182,24 @@ void queue_leave(struct queue *queue, struct endpoint *endpoint)
             queue->held[kept++] = queue->held[i];
     queue->held_count = kept;
     queue->slots[endpoint->slot] = NULL;
+    queue->held_back -= endpoint->held_back;
+    endpoint->held_back = false;
     queue->count--;
+}
+
+/* queue_hold_back -- see the header. */
+void queue_hold_back(struct queue *queue, struct endpoint *endpoint)
+{
+    queue->held_back += !endpoint->held_back;
+    endpoint->held_back = true;
+}
+
+/* queue_hand_over -- what was held back and found no successor. */
+static void queue_hand_over(struct queue *queue)
+{
+    for (uint32_t i = 0; i < queue->capacity && queue->held_back > 0; i++)
+        if (queue->slots[i] != NULL && queue->slots[i]->held_back)
+            pump(queue->slots[i]);
 }
 
 /* queue_request_id -- the number of a work request. */
@@ -356,6 +373,8 @@ int queue_poll(struct stepgate_queue *queue, struct stepgate_event *events, int 
     inner->polls++;
     if (inner->held_count > 0)
         queue_release(inner);
+    if (inner->held_back > 0)
+        queue_hand_over(inner);
     if (inner->failing > 0)
         n += queue_report(inner, events, max);
     /* acquire: pairs with queue_wake */
@@ -378,7 +397,8 @@ int queue_arm(struct stepgate_queue *queue)
 {
     struct queue *inner = (struct queue *)queue;
 
-    if (inner->held_count > 0 || inner->closing + inner->failing > 0 || inner->device_event ||
+    if (inner->held_count + inner->held_back > 0 || inner->closing + inner->failing > 0 ||
+        inner->device_event ||
         atomic_load_explicit(&inner->async, memory_order_acquire) != 0) /* pairs with queue_wake */
         return 1;
     inner->armed = true;

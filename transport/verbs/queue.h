@@ -45,6 +45,7 @@ struct queue {
     uint32_t stash_next, stash_count, stash_size;
     struct queue_held held[QUEUE_HELD]; /* receives whose data the caller may look at until the next poll */
     uint32_t held_count;
+    uint32_t held_back;                    /* endpoints with operations that the next poll hands over */
     uint32_t connecting, closing, failing; /* endpoints in these states */
     uint64_t polls;
     unsigned cq_events; /* taken, not acknowledged */
@@ -64,6 +65,8 @@ int queue_fd(struct stepgate_queue *queue);
 
 /* queue_enter -- gives an endpoint a slot. Errors: ELIMIT. */
 int queue_enter(struct queue *queue, struct endpoint *endpoint);
+/* queue_hold_back -- the endpoint has operations that wait for another one, or for the next poll. */
+void queue_hold_back(struct queue *queue, struct endpoint *endpoint);
 /* queue_leave -- frees the slot and forgets the endpoint's held receives; its completions are unknown from here on. */
 void queue_leave(struct queue *queue, struct endpoint *endpoint);
 /* queue_request_id -- the number of a work request of an endpoint. */

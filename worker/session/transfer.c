@@ -122,13 +122,15 @@ static int64_t transfer_write(struct session_model *model, const struct session_
     uint64_t source = section->source + part->sent,
              target = place->slot_arena + slot + section->target + part->sent;
     bool callers = v->caller_gradient != NULL && !v->absent;
+    /* The last part of a span is followed by its header and notify. */
+    unsigned more = bytes < left || session_span_of(model, part)->unsent == 1 ? STEPGATE_POST_MORE : 0;
     /* Several contributions of one step may be in the slots: only then is it asked when one has left the caller's memory. */
     bool counted = callers && model->quota > 1;
     int status;
 
     if (part->section == SECTION_COUNT) {
         status = endpoint->transport->endpoint_write(endpoint, NULL, 0, &part->count, place->slots, target,
-                                                     bytes, STEPGATE_WRITE_INLINE, 0);
+                                                     bytes, STEPGATE_WRITE_INLINE | more, 0);
         return status != 0 ? status : (int64_t)bytes;
     }
     struct stepgate_region *region =
@@ -136,7 +138,7 @@ static int64_t transfer_write(struct session_model *model, const struct session_
     if (!callers)
         source += v->gradient_offset + model->sending % model->depth * v->gradient_stride;
     status = endpoint->transport->endpoint_write(endpoint, region, source, NULL, place->slots, target, bytes,
-                                                 counted ? STEPGATE_POST_COMPLETE : 0,
+                                                 (counted ? STEPGATE_POST_COMPLETE : 0) | more,
                                                  session_context(model, CONTEXT_WRITE, part->variable));
     if (status != 0)
         return status;
@@ -222,7 +224,7 @@ static int transfer_header(struct session_model *model, uint32_t s, uint32_t l, 
     }
     struct stepgate_endpoint *endpoint = model->session->shards[s].push[l].link.endpoint;
     return endpoint->transport->endpoint_write(endpoint, NULL, 0, &header, place->slots, offset,
-                                               sizeof(header), STEPGATE_WRITE_INLINE, 0);
+                                               sizeof(header), STEPGATE_WRITE_INLINE | STEPGATE_POST_MORE, 0);
 }
 
 /* transfer_span -- header, then notify, once everything in it is out. Returns 0 when the span is sent. */

@@ -19,9 +19,9 @@
 #include "transport/verbs/seam.h"
 
 #define BYTES_WORKERS 2
-#define BYTES_FIRST 3   /* steps before those that are counted */
-#define BYTES_GROUPS 8  /* most groups that the plan makes for a lane */
-#define BYTES_MORE 1.01 /* what may be posted beyond the arrays themselves */
+#define BYTES_FIRST 3       /* steps before those that are counted */
+#define BYTES_GROUP 1048576 /* bytes of a group of chunks, of which there are at most 8 */
+#define BYTES_MORE 1.01     /* what may be posted beyond the arrays themselves */
 
 struct bytes_count {
     uint64_t written, read, sent; /* bytes of requests posted */
@@ -185,8 +185,11 @@ static int bytes_judge(double mtu)
     int bad = bytes_check("bytes written and sent", arrays, pushed, arrays * BYTES_MORE);
 
     bad += bytes_check("bytes read", arrays, pulled, arrays * BYTES_MORE);
+    uint64_t groups = bytes_elements * 4 / BYTES_GROUP + 1;
+    /* One for each group that is pushed and for each that is pulled; a border between two variables makes one more; tokens, seals and credits. */
+    groups = groups > 8 ? 8 : groups;
     bad += bytes_check("calls of the driver", 1, (double)(b->calls - a->calls),
-                       (double)(bytes_steps * BYTES_WORKERS * (2 * BYTES_GROUPS + 4)));
+                       (double)(bytes_steps * BYTES_WORKERS * (2 * (groups + 1) + 4)));
     printf("%-34s %14" PRIu64 "\n", "work requests", b->requests - a->requests);
     bad += bytes_check("bytes that left the interface", pushed, (double)(b->sent_bytes - a->sent_bytes),
                        pushed * 1.2);
