@@ -121,9 +121,7 @@ static double rule_change(const struct shape *s, const struct rule_scalars *h, b
     case MODEL_MOMENTUM: *first = R(R(h->momentum * *first) + g); return R(rate * *first);
     case MODEL_NESTEROV:
         *first = R(R(h->momentum * *first) + g);
-        if (s->torch)
-            return R(rate * R(g + R(h->momentum * *first)));
-        return R(R(rate * g) + R(R(h->momentum * *first) * rate));
+        return rate * (g + h->momentum * *first); /* in f64 for both types */
     case MODEL_ADAGRAD:
         *first = R(*first + R(g * g));
         if (s->torch)
