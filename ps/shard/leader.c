@@ -582,8 +582,6 @@ void leader_rest(struct shard *shard, uint32_t rank, uint64_t now)
 /* leader_meet -- a barrier is over: nobody is ahead of anybody. */
 static void leader_meet(struct shard *shard, uint64_t barrier, uint64_t now)
 {
-    if (barrier == UINT64_MAX || barrier <= shard->met)
-        return;
     shard->met = barrier;
     for (uint32_t m = 0; m < shard->model_end && !shard->failed; m++) {
         struct leader_model *lead = shard->leads[m];
@@ -596,7 +594,7 @@ static void leader_meet(struct shard *shard, uint64_t barrier, uint64_t now)
     }
 }
 
-/* leader_barrier -- lets go when every worker that is still there is in the same barrier. */
+/* leader_barrier -- lets go when every worker that is still there is in the same barrier, once: each that leaves afterwards would have all others told again. */
 void leader_barrier(struct shard *shard, uint64_t now)
 {
     uint64_t lowest = UINT64_MAX;
@@ -610,9 +608,11 @@ void leader_barrier(struct shard *shard, uint64_t now)
         if (member->barrier < lowest)
             lowest = member->barrier;
     }
+    if (lowest == UINT64_MAX || lowest <= shard->met)
+        return;
     leader_meet(shard, lowest, now);
     const struct message over = {.kind = MESSAGE_BARRIER_OVER, .step = lowest};
-    for (uint32_t w = 0; lowest != UINT64_MAX && lowest > 0 && w < shard->config.workers; w++)
+    for (uint32_t w = 0; w < shard->config.workers; w++)
         if (shard->members[w].barrier == lowest)
             shard_send(shard, w, &over, now);
 }
