@@ -23,6 +23,14 @@ struct sim_item *sim_item_new(struct world *world, int kind, const struct sim_en
     return item;
 }
 
+/* sim_item_at -- see state.h. */
+struct sim_item *sim_item_at(struct world *world, int kind, uint32_t node)
+{
+    const struct sim_endpoint nobody = {.id = SIM_NONE, .node = node, .peer = SIM_NONE, .peer_node = node};
+
+    return sim_item_new(world, kind, &nobody);
+}
+
 /* sim_item_delete -- frees a delivery with its bytes. */
 void sim_item_delete(struct sim_item *item)
 {
@@ -47,6 +55,31 @@ int sim_agenda_reserve(struct world *world, uint32_t more)
     return rc < 0 ? rc : sim_grow(&agenda->parked, &agenda->parked_room, needed, sizeof(*agenda->parked));
 }
 
+/* heap_rise -- adds an item; there is room. */
+static void heap_rise(struct sim_agenda *agenda, struct sim_item *item)
+{
+    uint32_t at = agenda->count++;
+
+    while (at > 0) {
+        uint32_t up = (at - 1) / 2;
+        if (!sim_item_before(item, agenda->heap[up]))
+            break;
+        agenda->heap[at] = agenda->heap[up];
+        at = up;
+    }
+    agenda->heap[at] = item;
+}
+
+/* sim_heap_put -- for a heap that parks nothing. */
+int sim_heap_put(struct sim_agenda *agenda, struct sim_item *item)
+{
+    int rc = sim_grow(&agenda->heap, &agenda->room, agenda->count + 1, sizeof(*agenda->heap));
+
+    if (rc == 0)
+        heap_rise(agenda, item);
+    return rc;
+}
+
 /* sim_agenda_put -- adds an item; without memory for its place it is dropped, as a network may. */
 void sim_agenda_put(struct world *world, struct sim_item *item)
 {
@@ -57,15 +90,7 @@ void sim_agenda_put(struct world *world, struct sim_item *item)
         sim_item_delete(item);
         return;
     }
-    uint32_t at = agenda->count++;
-    while (at > 0) {
-        uint32_t up = (at - 1) / 2;
-        if (!sim_item_before(item, agenda->heap[up]))
-            break;
-        agenda->heap[at] = agenda->heap[up];
-        at = up;
-    }
-    agenda->heap[at] = item;
+    heap_rise(agenda, item);
 }
 
 /* sim_agenda_sink -- restores the heap below `at`. */
@@ -93,16 +118,40 @@ struct sim_item *sim_agenda_top(const struct world *world)
     return world->agenda.count > 0 ? world->agenda.heap[0] : NULL;
 }
 
-/* sim_agenda_pop -- takes the next item out. */
-struct sim_item *sim_agenda_pop(struct world *world)
+/* sim_heap_pop -- takes the first item out. */
+struct sim_item *sim_heap_pop(struct sim_agenda *agenda)
 {
-    struct sim_agenda *agenda = &world->agenda;
     struct sim_item *top = agenda->heap[0];
 
     agenda->heap[0] = agenda->heap[--agenda->count];
     if (agenda->count > 0)
         sim_agenda_sink(agenda, 0);
     return top;
+}
+
+/* sim_agenda_pop -- takes the next item out. */
+struct sim_item *sim_agenda_pop(struct world *world)
+{
+    return sim_heap_pop(&world->agenda);
+}
+
+/* sim_heap_cut -- drops what comes from an endpoint. */
+void sim_heap_cut(struct world *world, struct sim_agenda *agenda, uint32_t from)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < agenda->count; i++) {
+        struct sim_item *item = agenda->heap[i];
+        if (item->from == from) {
+            world->counts.dropped++;
+            sim_item_delete(item);
+        } else {
+            agenda->heap[kept++] = item;
+        }
+    }
+    agenda->count = kept;
+    for (uint32_t i = kept / 2; i-- > 0;)
+        sim_agenda_sink(agenda, i);
 }
 
 /* sim_agenda_park -- holds an item back until a fault is over. Room is certain: it was reserved with the item's put. */
@@ -172,6 +221,8 @@ void sim_agenda_cut(struct world *world, struct sim_endpoint *from)
     uint64_t lost = UINT64_MAX; /* due of the earliest piece that cannot land: nothing after it may */
     uint32_t kept = 0;
 
+    if (world->options.link_bytes_per_s > 0)
+        sim_link_cut(world, from);
     if (from->tail <= world->now && agenda->parked_count == 0)
         cut = world->now;
     for (int pass = 0; pass < 2; pass++) {

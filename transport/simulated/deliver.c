@@ -97,6 +97,20 @@ static void deliver_write(struct world *world, struct sim_item *item)
         deliver_done(world, sender, item);
 }
 
+/* deliver_asked -- a read's request has arrived, and its target sends the bytes. */
+static void deliver_asked(struct sim_endpoint *target, const struct sim_item *item)
+{
+    struct sim_item *answer = malloc(sizeof(*answer));
+
+    if (answer == NULL) {
+        target->world->counts.dropped++;
+        return;
+    }
+    *answer = *item; /* a read has no data of its own yet */
+    answer->asked = true;
+    sim_link_put(target, answer);
+}
+
 /* deliver_read -- a piece of a read is copied. */
 static void deliver_read(struct world *world, struct sim_item *item)
 {
@@ -106,6 +120,10 @@ static void deliver_read(struct world *world, struct sim_item *item)
 
     if (target == NULL || operation == NULL) {
         world->counts.dropped++;
+        return;
+    }
+    if (world->options.link_bytes_per_s > 0 && !item->asked) {
+        deliver_asked(target, item);
         return;
     }
     if (item->length > 0) {
@@ -274,6 +292,7 @@ void sim_deliver(struct world *world, struct sim_item *item)
     struct sim_operation *operation;
 
     switch (item->kind) {
+    case SIM_DEPART: sim_link_depart(world, item->to_node); return;
     case SIM_CONNECT: deliver_connect(world, item); return;
     case SIM_ACCEPTED: deliver_accepted(world, item); return;
     case SIM_READY: deliver_ready(world, item); return;

@@ -157,6 +157,10 @@ static int post_transfer(struct sim_endpoint *endpoint, uint32_t place, const st
     if (!read && length > 0 && post_overlaps(endpoint, remote->region, remote_offset, length))
         endpoint->barrier = post_later(endpoint->barrier, endpoint->tail);
     for (uint32_t i = 0; i < pieces; i++) {
+        if (!read && world->options.link_bytes_per_s > 0) {
+            sim_link_put(endpoint, items[i]);
+            continue;
+        }
         uint64_t due = world->now + sim_latency(world);
         if (!read) {
             due = post_later(due, endpoint->barrier);
@@ -306,6 +310,10 @@ void sim_signal_put(struct sim_endpoint *endpoint, struct sim_item *item)
         return;
     }
 #endif
+    if (world->options.link_bytes_per_s > 0) {
+        sim_link_put(endpoint, item);
+        return;
+    }
     item->due = post_later(world->now + sim_latency(world), post_later(endpoint->tail, endpoint->signal));
     endpoint->tail = endpoint->barrier = endpoint->signal = item->due;
     endpoint->range_count = 0;

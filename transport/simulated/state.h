@@ -46,7 +46,8 @@ enum sim_item_kind {
     SIM_DONE,            /* a write may complete */
     SIM_CLOSE,           /* the other end is gone */
     SIM_CONNECT_TIMEOUT, /* own timers */
-    SIM_PEER_TIMEOUT
+    SIM_PEER_TIMEOUT,
+    SIM_DEPART /* a frame leaves a node's port (link.c) */
 };
 
 /* One pending delivery. */
@@ -61,6 +62,8 @@ struct sim_item {
     uint64_t key;    /* of the grant */
     uint64_t offset; /* of the piece in its operation */
     uint64_t remote_offset, length;
+    uint64_t sent; /* of the bytes, by the port of their sender */
+    bool asked;    /* a read's request has arrived */
     uint8_t *data; /* owned: message, hello, or the bytes of a write taken at the post */
     uint32_t data_bytes;
 };
@@ -72,7 +75,15 @@ struct sim_agenda {
     uint32_t parked_count, parked_room;
 };
 
+/* What a node sends and takes in, where the world has a rate (link.c). */
+struct sim_port {
+    struct sim_agenda waiting; /* the heap alone, by tag */
+    struct sim_item *sending;  /* NULL: nothing, or it was cut off */
+    uint64_t tag, taken;
+};
+
 struct sim_node {
+    struct sim_port port;
     struct world_node base;
     char name[SIM_NAME_BYTES];
     bool killed, frozen, host_frozen;
@@ -195,6 +206,7 @@ struct sim_endpoint {
     /* The outgoing direction: nothing posted from now on lands before `barrier`; `tail` is when all so far has landed; `signal` is
      * when the last notify or message arrives. */
     uint64_t barrier, tail, signal;
+    uint64_t tag; /* at its port: of the last byte that it sends */
     struct sim_range ranges[SIM_RANGES];
     uint32_t range_count;
     struct sim_operation *operations;
@@ -229,6 +241,17 @@ void sim_agenda_unpark(struct world *world);
 void sim_agenda_cut(struct world *world, struct sim_endpoint *from);
 bool sim_agenda_holds(const struct world *world, uint32_t from);
 void sim_agenda_clear(struct world *world);
+/* sim_item_at -- what happens to a node, whoever is connected to it. NULL: out of memory. */
+struct sim_item *sim_item_at(struct world *world, int kind, uint32_t node);
+int sim_heap_put(struct sim_agenda *agenda, struct sim_item *item);
+struct sim_item *sim_heap_pop(struct sim_agenda *agenda);
+void sim_heap_cut(struct world *world, struct sim_agenda *agenda, uint32_t from);
+
+/* link.c */
+void sim_link_put(struct sim_endpoint *sender, struct sim_item *item);
+void sim_link_depart(struct world *world, uint32_t node);
+void sim_link_cut(struct world *world, const struct sim_endpoint *from);
+void sim_link_free(struct sim_port *port);
 
 /* world.c */
 uint64_t sim_latency(struct world *world);

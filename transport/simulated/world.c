@@ -85,8 +85,10 @@ void world_delete(struct world **pointer)
         return;
     sim_agenda_clear(world);
     world_free_objects(world);
-    for (uint32_t i = 0; i < world->node_count; i++)
+    for (uint32_t i = 0; i < world->node_count; i++) {
+        sim_link_free(&world->nodes[i]->port);
         free(world->nodes[i]);
+    }
     free(world->nodes);
     free(world->partitions);
     free(world);
@@ -224,7 +226,7 @@ int world_step(struct world *world)
     struct sim_item *item = sim_agenda_pop(world);
     if (item->due > world->now)
         world->now = item->due;
-    world->counts.steps++;
+    world->counts.steps += item->kind != SIM_DEPART;
     if (item->seq > world->last_seq) {
         world->last_seq = item->seq;
         world->last_from = item->from;

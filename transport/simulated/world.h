@@ -41,6 +41,8 @@ struct world_options {
     uint64_t piece_bytes;    /* reported to callers */
     uint64_t latency_min_ns; /* of an ordinary delivery */
     uint64_t latency_max_ns;
+    uint64_t
+        link_bytes_per_s; /* of each node's port to the network, each way: bytes take time, and wait for each other; 0: they do not */
     uint64_t delay_max_ns;    /* of a delayed one, added */
     unsigned delay_per_mille; /* deliveries that are delayed */
     unsigned
