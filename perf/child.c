@@ -53,6 +53,17 @@ pid_t child_new(void (*life)(void *context, int pipe), void *context, char *line
     return child;
 }
 
+/* child_wait -- see child.h. */
+int child_wait(pid_t *child)
+{
+    int status = 0;
+
+    if (*child > 0 && waitpid(*child, &status, 0) < 0)
+        status = -1;
+    *child = 0;
+    return status;
+}
+
 /* child_end -- see child.h. */
 int child_end(pid_t *child)
 {

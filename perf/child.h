@@ -11,6 +11,8 @@
  * begins with a `!`. Returns when the line is there: the process, or -1 with what is wrong as the line.
  */
 pid_t child_new(void (*life)(void *context, int pipe), void *context, char *line, size_t bytes);
+/* child_wait -- waits for it, however long it takes; its status, 0 if there is none. Sets 0. */
+int child_wait(pid_t *child);
 /* child_end -- waits for it, and kills it if it does not end; its status, 0 if all was well or there is none. Sets 0. */
 int child_end(pid_t *child);
 

@@ -98,16 +98,12 @@ int lane_pull(struct wire *wire, uint64_t step, uint64_t bytes)
     return words.writing[step & 1] == step ? 0 : wire_wrong(wire, "the parameters were torn");
 }
 
-/* lane_take -- the next header, copied before it is looked at, as a lane does. 1, 0: an order has come instead, or -1. */
-static int lane_take(struct wire *wire, uint64_t *taken, struct slot_header *header)
+/* lane_take -- the next header, copied before it is looked at, as a lane does. 1, 0: there is none, or -1. */
+static int lane_take(struct wire *wire, struct slot_header *header)
 {
-    while (wire->notifies == *taken) {
-        if (wire->heard)
-            return 0;
-        if (wire_progress(wire) < 0)
-            return -1;
-    }
-    ++*taken;
+    if (wire->notifies == wire->taken)
+        return 0;
+    wire->taken++;
     memcpy(header, wire_inbound(wire), sizeof(*header));
     if (header->magic != SLOT_MAGIC || header->kind != SLOT_GRADIENT ||
         (header->sequence & 0xffff) != slot_notify_number(wire->notified) ||
@@ -116,37 +112,46 @@ static int lane_take(struct wire *wire, uint64_t *taken, struct slot_header *hea
     return 1;
 }
 
+/* lane_give -- answers a header by a token. */
+static int lane_give(struct wire *wire, const struct slot_header *header)
+{
+    const struct message token = {
+        .kind = MESSAGE_TOKEN, .step = header->step + 1, .sequence = header->sequence};
+    uint8_t data[MESSAGE_BYTES_MAX];
+    int length = message_pack(&token, data);
+
+    return length < 0 ? wire_fail(wire, length, "a token") : wire_send(wire, data, (uint32_t)length);
+}
+
 /* lane_tokens -- see lane.h. */
 int lane_tokens(struct wire *wire)
 {
     struct slot_header header;
-    uint64_t taken = wire->notifies;
-    int status;
 
-    while ((status = lane_take(wire, &taken, &header)) > 0) {
-        const struct message token = {
-            .kind = MESSAGE_TOKEN, .step = header.step + 1, .sequence = header.sequence};
-        uint8_t data[MESSAGE_BYTES_MAX];
-        int length = message_pack(&token, data);
-        if (length < 0)
-            return wire_fail(wire, length, "a token");
-        if (wire_send(wire, data, (uint32_t)length) != 0)
+    for (wire->taken = wire->notifies; !wire->heard;) {
+        int status = lane_take(wire, &header);
+        if (status < 0 || (status > 0 && lane_give(wire, &header) != 0) || wire_progress(wire) < 0)
             return -1;
     }
-    return status;
+    return 0;
+}
+
+/* lane_confirm -- see lane.h. */
+int lane_confirm(struct wire *wire)
+{
+    struct slot_header header;
+    int status = lane_take(wire, &header);
+
+    return status > 0 ? wire_notify(wire, slot_notify(0, 0, 0, header.step + 1)) : status;
 }
 
 /* lane_slots -- see lane.h. */
 int lane_slots(struct wire *wire)
 {
-    struct slot_header header;
-    uint64_t taken = wire->notifies;
-    int status;
-
-    while ((status = lane_take(wire, &taken, &header)) > 0)
-        if (wire_notify(wire, slot_notify(0, 0, 0, header.step + 1)) != 0)
+    for (wire->taken = wire->notifies; !wire->heard;)
+        if (lane_confirm(wire) < 0 || wire_progress(wire) < 0)
             return -1;
-    return status;
+    return 0;
 }
 
 /* lane_publish -- see lane.h. */

@@ -33,6 +33,8 @@ int lane_pull(struct wire *wire, uint64_t step, uint64_t bytes);
 int lane_tokens(struct wire *wire);
 /* lane_slots -- confirms every contribution by a notify, until the next order. 0 or -1. */
 int lane_slots(struct wire *wire);
+/* lane_confirm -- the contribution that has come, if one has. 0 or -1. */
+int lane_confirm(struct wire *wire);
 /* lane_publish -- the parameters of a step may be read. */
 void lane_publish(struct wire *wire, uint64_t step);
 

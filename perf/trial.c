@@ -64,8 +64,8 @@ void trial_cpu(struct trial *t)
     report_number(t->report, "cpu_percent", 100 * (double)t->cpu_ns / (double)t->elapsed_ns);
 }
 
-/* trial_serves -- is this process the other end, started by hand? */
-static bool trial_serves(const struct settings *s)
+/* trial_serves -- see trial.h. */
+bool trial_serves(const struct settings *s)
 {
     return strcmp(s->transport, "verbs") == 0 && s->server == NULL && s->address == NULL;
 }

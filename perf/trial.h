@@ -30,6 +30,9 @@ typedef enum test_end (*trial_cases)(struct trial *trial, const void *kind);
 /* trial_run -- the whole test, as perf_test.run; half: bytes that its cases need at most in each half of the wire's memory. */
 enum test_end trial_run(const struct settings *settings, uint64_t half, trial_cases cases, const void *kind,
                         struct report *report, char *text, size_t bytes);
+/* trial_serves -- is this process to be the other end, started by hand? A test that has none says TRIAL_HERE. */
+bool trial_serves(const struct settings *settings);
+#define TRIAL_HERE "over verbs give --address, an address of the device: both ends are on this host"
 /* trial_measure -- warms a loop up, then measures it. 0 or -1. */
 int trial_measure(struct trial *trial, trial_loop loop);
 /* trial_cpu -- fills the column of processor time. */

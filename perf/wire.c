@@ -75,18 +75,30 @@ static int wire_hear(struct wire *wire, const void *data, uint32_t bytes)
     return 0;
 }
 
-/* wire_requested -- somebody wants to connect: taken if it is one of us, and the first. */
+/* wire_vacant -- the end that a new connection is to have; NULL: there is one for all of them already. */
+static struct wire *wire_vacant(struct wire *wire)
+{
+    if (wire->ports == NULL)
+        return wire->endpoint == NULL ? wire : NULL;
+    for (uint32_t i = 0; i < wire->port_count; i++)
+        if (wire->ports[i].endpoint == NULL && !wire->ports[i].gone)
+            return &wire->ports[i];
+    return NULL;
+}
+
+/* wire_requested -- somebody wants to connect: taken if it is one of us, and there is a place. */
 static int wire_requested(struct wire *wire, const struct stepgate_event *event)
 {
     bool ours =
         event->length >= sizeof(wire_hello) && memcmp(event->data, wire_hello, sizeof(wire_hello)) == 0;
+    struct wire *to = ours ? wire_vacant(wire) : NULL;
 
-    if (!ours || wire->endpoint != NULL) {
+    if (to == NULL) {
         wire->transport->request_refuse(event->request, wire_hello, sizeof(wire_hello));
         return 0;
     }
     int status = wire->transport->endpoint_accept(event->request, wire->queue, wire->domain, wire_hello,
-                                                  sizeof(wire_hello), NULL, &wire->endpoint);
+                                                  sizeof(wire_hello), to, &to->endpoint);
     return status < 0 ? wire_fail(wire, status, "accepting") : 0;
 }
 
@@ -122,9 +134,13 @@ int wire_progress(struct wire *wire)
 
     if (n < 0)
         return wire_fail(wire, n, "polling");
-    for (int i = 0; i < n; i++)
-        if (wire_take(wire, &events[i]) != 0)
-            return -1;
+    for (int i = 0; i < n; i++) {
+        struct wire *to = events[i].endpoint != NULL ? events[i].endpoint->user : wire;
+        if (wire_take(to, &events[i]) != 0 && (to == wire || !to->gone)) /* a hub goes on without a port */
+            return wire_wrong(wire, to->text);
+    }
+    if (n == 0 && wire->yields)
+        sched_yield();
     return n;
 }
 
@@ -261,8 +277,10 @@ void wire_free(struct wire *wire)
         return;
     t->remote_delete(&wire->remote);
     t->endpoint_delete(&wire->endpoint);
-    t->listener_delete(&wire->listener);
     t->region_delete(&wire->region);
+    if (wire->is_port)
+        return;
+    t->listener_delete(&wire->listener);
     t->queue_delete(&wire->queue);
     t->domain_delete(&wire->domain);
     t->fabric_delete(&wire->fabric);
@@ -376,7 +394,7 @@ int wire_client(struct wire *wire, const struct settings *s, uint64_t half)
         wire_open(wire, s, 2) != 0 || wire_bind(wire, s, 0) != 0 || wire_region(wire, half) != 0)
         goto failed;
     int status = wire->transport->endpoint_connect(wire->queue, wire->domain, address, wire_hello,
-                                                   sizeof(wire_hello), NULL, &wire->endpoint);
+                                                   sizeof(wire_hello), wire, &wire->endpoint);
     if (status < 0) {
         (void)wire_fail(wire, status, "connecting");
         goto failed;

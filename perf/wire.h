@@ -64,6 +64,11 @@ struct wire {
     uint32_t message_bytes;
     uint8_t message[WIRE_MESSAGE];
     struct stepgate_descriptor descriptor;
+    uint64_t taken;     /* notifies that were answered: lane.c */
+    struct wire *ports; /* of a hub, one for each connection; else NULL */
+    uint32_t port_count;
+    bool is_port;         /* fabric, domain and queue are the hub's */
+    bool yields;          /* gives its processor away whenever there is nothing to do */
     char text[WIRE_TEXT]; /* what went wrong */
 };
 
