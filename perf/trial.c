@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "perf/clock.h"
+#include "perf/port.h"
 #include "perf/server.h"
 #include "transport/place/cpus.h"
 
@@ -70,13 +71,44 @@ bool trial_serves(const struct settings *s)
     return strcmp(s->transport, "verbs") == 0 && s->server == NULL && s->address == NULL;
 }
 
+/* trial_place -- see trial.h. */
+void trial_place(struct report *report, const char *transport, const char *device,
+                 const struct stepgate_path *path)
+{
+    json_t *port = port_new(device, path);
+
+    report_condition(report, "transport", json_string(transport));
+    report_condition(report, "device", json_string(device));
+    if (port != NULL)
+        report_condition(report, "rdma", port);
+}
+
 /* trial_conditions -- of the connection. */
 static void trial_conditions(struct trial *t)
 {
-    report_condition(t->report, "transport", json_string(t->wire.transport->name));
-    report_condition(t->report, "device", json_string(t->wire.can.device));
+    const struct stepgate_capabilities *can = &t->wire.can;
+
+    trial_place(t->report, t->wire.transport->name, can->device, &can->path);
     report_condition(t->report, "inline_bytes", json_integer(t->wire.inline_most));
-    report_condition(t->report, "reads_in_flight", json_integer(t->wire.can.reads_in_flight));
+    report_condition(t->report, "reads_in_flight", json_integer(can->reads_in_flight));
+}
+
+/* trial_port -- the device's port in one line, and what it has counted since `before`, which is taken over. */
+static void trial_port(struct trial *t, json_t *before)
+{
+    const struct stepgate_capabilities *can = &t->wire.can;
+    json_t *port = port_new(can->device, &can->path), *after = port_counters(can->device, can->path.port);
+    char line[512];
+
+    if (port != NULL) {
+        port_line(port, line, sizeof(line));
+        report_note(t->report, "%s, %u reads at once, %u bytes inline", line, can->reads_in_flight,
+                    t->wire.inline_most);
+        report_condition(t->report, "hw_counters_delta", port_deltas(before, after));
+    }
+    json_decref(port);
+    json_decref(before);
+    json_decref(after);
 }
 
 /* trial_notes -- what takes from the figures' worth. */
@@ -103,7 +135,9 @@ enum test_end trial_run(const struct settings *s, uint64_t half, trial_cases cas
     if (wire_client(&t.wire, s, half) != 0)
         return trial_lost(&t);
     trial_conditions(&t);
+    json_t *counters = port_counters(t.wire.can.device, t.wire.can.path.port);
     enum test_end end = cases(&t, kind);
+    trial_port(&t, counters);
     if (end == TEST_OK)
         trial_notes(&t, processors);
     if (wire_close(&t.wire) != 0 && end == TEST_OK) {

@@ -33,6 +33,9 @@ enum test_end trial_run(const struct settings *settings, uint64_t half, trial_ca
 /* trial_serves -- is this process to be the other end, started by hand? A test that has none says TRIAL_HERE. */
 bool trial_serves(const struct settings *settings);
 #define TRIAL_HERE "over verbs give --address, an address of the device: both ends are on this host"
+/* trial_place -- transport and device among the conditions; path: of a connection, or NULL. */
+void trial_place(struct report *report, const char *transport, const char *device,
+                 const struct stepgate_path *path);
 /* trial_measure -- warms a loop up, then measures it. 0 or -1. */
 int trial_measure(struct trial *trial, trial_loop loop);
 /* trial_cpu -- fills the column of processor time. */

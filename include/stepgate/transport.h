@@ -96,6 +96,17 @@ enum stepgate_capability {
     STEPGATE_CAN_ATOMICS = 8      /* information: the device has atomics; nothing depends on it */
 };
 
+/* How a device's connection travels: information, nothing depends on it. What there is none of, or the device does not tell, is 0. */
+struct stepgate_path {
+    uint32_t port; /* of the device */
+    uint32_t mtu_bytes;
+    uint32_t gid_index;
+    uint8_t gid[16];         /* of this end */
+    uint64_t ack_timeout_ns; /* until a packet that is not acknowledged is sent again */
+    uint32_t retries;        /* so many times */
+    uint32_t rnr_retries;    /* where the peer was not ready to receive */
+};
+
 /* What an endpoint can carry. All limits are per endpoint, after both ends were taken into account. */
 struct stepgate_capabilities {
     size_t size;
@@ -106,6 +117,7 @@ struct stepgate_capabilities {
     uint32_t message_bytes;   /* largest message; at least 1024 */
     uint64_t piece_bytes; /* a longer write or read is split into pieces of this size, inside the transport */
     char device[64];      /* e.g. "rxe0", "shm", "simulated" */
+    struct stepgate_path path;
 };
 
 /* A region as it travels to the peer: opaque, fixed size, no pointers to follow. */

@@ -260,7 +260,7 @@ static enum test_end incast_case(struct incast *w, struct report *report, char *
     int status = incast_start(w, child, text, bytes);
     if (incast_end(w, child, text, bytes) != 0 || status != 0)
         return TEST_REQUEUE;
-    report_condition(report, "device", json_string(w->board->device));
+    trial_place(report, w->settings->transport, w->board->device, NULL);
     incast_row(w->board, w->workers, w->size, report);
     return TEST_OK;
 }
@@ -306,7 +306,6 @@ static enum test_end incast_run(const struct settings *s, struct report *report,
     }
     report_columns(report, incast_columns, sizeof(incast_columns) / sizeof(incast_columns[0]));
     report_columns(report, report_latency_columns, report_latency_column_count);
-    report_condition(report, "transport", json_string(s->transport));
     enum test_end end = incast_each(&like, report, text, bytes);
     munmap(like.board, sizeof(*like.board));
     if (end == TEST_OK)

@@ -289,6 +289,26 @@ void endpoint_delete(struct stepgate_endpoint **endpoint)
     *endpoint = NULL;
 }
 
+/* endpoint_path -- what the connection manager and the device have agreed on; a device that does not tell leaves zeros. */
+static void endpoint_path(const struct endpoint *endpoint, struct stepgate_path *out)
+{
+    struct ibv_qp_attr attr = {0};
+    const int mask = IBV_QP_PATH_MTU | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
+
+    if (endpoint->id == NULL)
+        return;
+    out->port = endpoint->id->port_num;
+    memcpy(out->gid, &endpoint->id->route.addr.addr.ibaddr.sgid, sizeof(out->gid));
+    if (!endpoint->has_qp || seam_query_qp(endpoint->id->qp, &attr, mask) != 0)
+        return;
+    if (attr.path_mtu >= IBV_MTU_256 && attr.path_mtu <= IBV_MTU_4096)
+        out->mtu_bytes = UINT32_C(128) << attr.path_mtu;
+    out->gid_index = attr.ah_attr.grh.sgid_index;
+    out->ack_timeout_ns = attr.timeout > 0 && attr.timeout < 32 ? UINT64_C(4096) << attr.timeout : 0;
+    out->retries = attr.retry_cnt;
+    out->rnr_retries = attr.rnr_retry;
+}
+
 /* endpoint_capabilities -- what this connection carries. */
 int endpoint_capabilities(struct stepgate_endpoint *endpoint, struct stepgate_capabilities *out)
 {
@@ -312,6 +332,7 @@ int endpoint_capabilities(struct stepgate_endpoint *endpoint, struct stepgate_ca
     if (device->atomics)
         out->can |= STEPGATE_CAN_ATOMICS;
     snprintf(out->device, sizeof(out->device), "%s", device->name);
+    endpoint_path(inner, &out->path);
     return 0;
 }
 

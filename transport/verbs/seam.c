@@ -113,6 +113,14 @@ int seam_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
     return ret != 0 ? ret : seam_result(ibv_modify_qp(qp, attr, mask));
 }
 
+/* seam_query_qp -- reads attributes of a queue pair. */
+int seam_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+    struct ibv_qp_init_attr unused;
+    int ret = seam_fault("ibv_query_qp");
+    return ret != 0 ? ret : seam_result(ibv_query_qp(qp, attr, mask, &unused));
+}
+
 /* seam_alloc_pd -- a protection domain. */
 struct ibv_pd *seam_alloc_pd(struct ibv_context *context)
 {

@@ -37,6 +37,7 @@ int seam_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *list);
 int seam_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 int seam_req_notify(struct ibv_cq *cq);
 int seam_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+int seam_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 
 struct ibv_pd *seam_alloc_pd(struct ibv_context *context);
 void seam_dealloc_pd(struct ibv_pd *pd);
