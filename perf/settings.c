@@ -228,16 +228,27 @@ static int settings_refuse(const struct settings_row *row, const char *test, uin
     return -1;
 }
 
+/* settings_given -- is the option on the command line? */
+static bool settings_given(const struct settings *settings, enum settings_option option)
+{
+    return (settings->given & SETTINGS_BIT(option)) != 0;
+}
+
 /* settings_agree -- no two options take each other's effect away. */
 static int settings_agree(const struct settings *settings, char *text, size_t bytes)
 {
-    const uint64_t length = SETTINGS_BIT(SETTINGS_ITERATIONS) | SETTINGS_BIT(SETTINGS_DURATION);
-    const uint64_t sizes = SETTINGS_BIT(SETTINGS_SIZE) | SETTINGS_BIT(SETTINGS_ALL);
+    bool shm = settings->transport != NULL && strcmp(settings->transport, "shm") == 0;
 
-    if ((settings->given & length) == length)
+    if (settings_given(settings, SETTINGS_ITERATIONS) && settings_given(settings, SETTINGS_DURATION))
         snprintf(text, bytes, "-n (--iters) and -D (--duration) say the same: give one of them");
-    else if ((settings->given & sizes) == sizes)
+    else if (settings_given(settings, SETTINGS_SIZE) && settings_given(settings, SETTINGS_ALL))
         snprintf(text, bytes, "-s (--size) and -a (--all) say the same: give one of them");
+    else if (shm && settings_given(settings, SETTINGS_DEVICE))
+        snprintf(text, bytes,
+                 "-d (--device) has no effect over shm: leave it out, or give --transport verbs");
+    else if (settings_given(settings, SETTINGS_PORT) && settings->server == NULL &&
+             (shm || settings->address != NULL))
+        snprintf(text, bytes, "-p (--port) has no effect where both ends are on this host: leave it out");
     else
         return 0;
     return -1;

@@ -109,6 +109,17 @@ static void two_options_that_say_the_same_are_refused(void **state)
     assert_int_equal(parse("-D", "5", "-a", NULL), 0);
 }
 
+static void what_has_no_effect_over_shared_memory_is_refused(void **state)
+{
+    (void)state;
+
+    assert_int_equal(parse("--transport", "shm", "-d", "rxe0"), -1);
+    assert_int_equal(parse("--transport", "shm", "-p", "1000"), -1);
+    assert_int_equal(parse("--transport", "verbs", "-d", "rxe0"), 0);
+    assert_int_equal(parse("--transport", "verbs", "-p", "1000"), 0);
+    assert_int_equal(parse("--address", "10.0.0.1", "-p", "1000"), -1);
+}
+
 static void settings_are_told_with_their_names(void **state)
 {
     (void)state;
@@ -132,6 +143,7 @@ int main(void)
         cmocka_unit_test(what_is_no_value_is_refused_with_the_range),
         cmocka_unit_test(what_is_unknown_or_without_effect_is_refused),
         cmocka_unit_test(two_options_that_say_the_same_are_refused),
+        cmocka_unit_test(what_has_no_effect_over_shared_memory_is_refused),
         cmocka_unit_test(settings_are_told_with_their_names),
     };
 
