@@ -18,9 +18,14 @@ int lane_header(struct wire *wire, uint64_t sequence, uint64_t bytes)
     const struct slot_header header = {
         .step = sequence, .sequence = sequence, .bytes = bytes, .kind = SLOT_GRADIENT, .magic = SLOT_MAGIC};
 
-    memcpy(wire_outbound(wire), &header, sizeof(header));
-    return wire_write(wire, 0, sizeof(header), false) == 0 ? wire_notify(wire, slot_notify(0, 0, 0, sequence))
-                                                           : -1;
+    if (wire->remote->mapped != NULL) {
+        memcpy(wire->remote->mapped, &header, sizeof(header));
+    } else {
+        memcpy(wire_outbound(wire), &header, sizeof(header));
+        if (wire_write(wire, 0, sizeof(header), STEPGATE_POST_MORE) != 0)
+            return -1;
+    }
+    return wire_notify(wire, slot_notify(0, 0, 0, sequence));
 }
 
 /* lane_token -- see lane.h. */
@@ -37,12 +42,12 @@ int lane_token(struct wire *wire, uint64_t sequence)
     return 0;
 }
 
-/* lane_write -- the arena, in chunks; the last one says when the local buffer may be rewritten. */
+/* lane_write -- the arena, in chunks, which go to the device together with header and notify. */
 static int lane_write(struct wire *wire, uint64_t bytes)
 {
     for (uint64_t at = 0; at < bytes; at += LANE_CHUNK) {
         uint64_t chunk = bytes - at < LANE_CHUNK ? bytes - at : LANE_CHUNK;
-        if (wire_write(wire, LANE_ARENA + at, chunk, at + chunk == bytes) != 0)
+        if (wire_write(wire, LANE_ARENA + at, chunk, STEPGATE_POST_MORE) != 0)
             return -1;
     }
     return 0;
@@ -68,7 +73,7 @@ static int lane_look(struct wire *wire, struct slot_words *words)
 {
     uint64_t until = wire->completed + 1;
 
-    if (wire_read(wire, LANE_WORDS, sizeof(*words)) != 0)
+    if (wire_read(wire, LANE_WORDS, sizeof(*words), 0) != 0)
         return -1;
     while (wire->completed < until)
         if (wire_progress(wire) < 0)
@@ -88,7 +93,7 @@ int lane_pull(struct wire *wire, uint64_t step, uint64_t bytes)
         return wire_wrong(wire, "the parameters are of an older step");
     uint64_t until = wire->completed + (bytes + LANE_CHUNK - 1) / LANE_CHUNK;
     for (uint64_t at = 0; at < bytes; at += LANE_CHUNK)
-        if (wire_read(wire, LANE_ARENA + at, bytes - at < LANE_CHUNK ? bytes - at : LANE_CHUNK) != 0)
+        if (wire_read(wire, LANE_ARENA + at, bytes - at < LANE_CHUNK ? bytes - at : LANE_CHUNK, 0) != 0)
             return -1;
     while (wire->completed < until)
         if (wire_progress(wire) < 0)

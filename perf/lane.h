@@ -18,7 +18,7 @@
 
 /* The worker's part. Negative: as wire_progress. */
 
-/* lane_header -- writes the header of contribution `sequence` with so many bytes, and notifies. */
+/* lane_header -- writes the header of contribution `sequence` with so many bytes, and notifies. Over a mapping it is stored, as a worker does. */
 int lane_header(struct wire *wire, uint64_t sequence, uint64_t bytes);
 /* lane_token -- waits for the token that answers contribution `sequence`. */
 int lane_token(struct wire *wire, uint64_t sequence);

@@ -22,7 +22,7 @@ static int server_ping(struct wire *wire, const struct wire_order *order)
                 return -1;
         }
         wire_outbound(wire)[order->size - 1] = (uint8_t)(i % 255 + 1);
-        if (wire_write(wire, 0, order->size, i % 16 == 15) != 0)
+        if (wire_write(wire, 0, order->size, i % 16 == 15 ? STEPGATE_POST_COMPLETE : 0) != 0)
             return -1;
     }
 }

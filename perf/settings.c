@@ -39,7 +39,8 @@ static const struct settings_row settings_table[SETTINGS_OPTIONS] = {
     {'q', "qp", "N", "connections", SETTINGS_NUMBER, ROW(qps), 1, 1024},
     {'t', "tx-depth", "N", "operations under way", SETTINGS_NUMBER, ROW(depth), 1, 16384},
     {'Q', "cq-mod", "N", "operations to a completion", SETTINGS_NUMBER, ROW(cq_moderation), 1, 1024},
-    {'l', "post-list", "N", "operations handed over in one call", SETTINGS_NUMBER, ROW(post_list), 1, 1024},
+    {'l', "post-list", "N", "operations handed to the device in one call", SETTINGS_NUMBER, ROW(post_list), 1,
+     1024},
     {'I', "inline-size", "BYTES", "messages up to this size travel in the request", SETTINGS_NUMBER,
      ROW(inline_bytes), 0, 4096},
     {'p', "port", "N", "where the server listens", SETTINGS_NUMBER, ROW(port), 0, 65535},
@@ -246,6 +247,9 @@ static int settings_agree(const struct settings *settings, char *text, size_t by
     else if (shm && settings_given(settings, SETTINGS_DEVICE))
         snprintf(text, bytes,
                  "-d (--device) has no effect over shm: leave it out, or give --transport verbs");
+    else if (shm && settings_given(settings, SETTINGS_POST_LIST))
+        snprintf(text, bytes,
+                 "-l (--post-list) has no effect over shm: leave it out, or give --transport verbs");
     else if (settings_given(settings, SETTINGS_PORT) && settings->server == NULL &&
              (shm || settings->address != NULL))
         snprintf(text, bytes, "-p (--port) has no effect where both ends are on this host: leave it out");

@@ -18,6 +18,7 @@ void trial_defaults(struct settings *s)
     s->bind = "auto";
     s->depth = 128;
     s->cq_moderation = 1;
+    s->post_list = 1;
     s->inline_bytes = 64;
     s->iterations = 10000;
     s->warmup = 500;

@@ -228,13 +228,13 @@ bool wire_holds(const uint8_t *bytes, uint64_t size, uint64_t seed)
 }
 
 /* wire_write -- see wire.h. */
-int wire_write(struct wire *wire, uint64_t offset, uint64_t size, bool complete)
+int wire_write(struct wire *wire, uint64_t offset, uint64_t size, unsigned flags)
 {
     bool small = size <= wire->inline_most;
-    unsigned flags =
-        (complete ? (unsigned)STEPGATE_POST_COMPLETE : 0u) | (small ? (unsigned)STEPGATE_WRITE_INLINE : 0u);
     int status;
 
+    if (small)
+        flags |= STEPGATE_WRITE_INLINE;
     while ((status = wire->transport->endpoint_write(
                 wire->endpoint, small ? NULL : wire->region, wire->half + offset,
                 small ? wire_outbound(wire) + offset : NULL, wire->remote, offset, size, flags, 0)) ==
@@ -245,13 +245,13 @@ int wire_write(struct wire *wire, uint64_t offset, uint64_t size, bool complete)
 }
 
 /* wire_read -- see wire.h. */
-int wire_read(struct wire *wire, uint64_t offset, uint64_t size)
+int wire_read(struct wire *wire, uint64_t offset, uint64_t size, unsigned flags)
 {
     int status;
 
     while ((status = wire->transport->endpoint_read(wire->endpoint, wire->region, wire->half + offset,
-                                                    wire->remote, offset, size, STEPGATE_POST_COMPLETE, 0)) ==
-           -STEPGATE_EAGAIN)
+                                                    wire->remote, offset, size,
+                                                    STEPGATE_POST_COMPLETE | flags, 0)) == -STEPGATE_EAGAIN)
         if (wire_progress(wire) < 0)
             return -1;
     return status < 0 ? wire_fail(wire, status, "reading") : 0;

@@ -89,9 +89,9 @@ uint8_t *wire_outbound(const struct wire *wire);
 void wire_fill(uint8_t *bytes, uint64_t size, uint64_t seed);
 bool wire_holds(const uint8_t *bytes, uint64_t size, uint64_t seed);
 /* wire_write, wire_read -- post one operation, from or into the outbound half at `offset`, into or from the peer's inbound half at the same place; a full queue is polled
- * until there is room. Negative: as wire_progress. */
-int wire_write(struct wire *wire, uint64_t offset, uint64_t size, bool complete);
-int wire_read(struct wire *wire, uint64_t offset, uint64_t size);
+ * until there is room. flags: STEPGATE_POST_COMPLETE (a read always has it), STEPGATE_POST_MORE. Negative: as wire_progress. */
+int wire_write(struct wire *wire, uint64_t offset, uint64_t size, unsigned flags);
+int wire_read(struct wire *wire, uint64_t offset, uint64_t size, unsigned flags);
 int wire_notify(struct wire *wire, uint32_t value);
 /* wire_send -- a message. */
 int wire_send(struct wire *wire, const void *data, uint32_t bytes);

@@ -29,7 +29,7 @@ static int death_busy(struct wire *wire, uint64_t depth, uint64_t *posted)
     if (*posted - wire->completed >= depth)
         return 0;
     ++*posted;
-    return wire_write(wire, 0, DEATH_BYTES, true);
+    return wire_write(wire, 0, DEATH_BYTES, STEPGATE_POST_COMPLETE);
 }
 
 /* death_await -- nanoseconds from the kill to the news; 0: none came. */
@@ -64,7 +64,7 @@ static void death_live(void *context, int pipe)
         snprintf(line, sizeof(line), "!%s", wire.text);
     } else {
         for (uint64_t i = 0; death->busy && i < death->settings->depth; i++)
-            (void)wire_write(&wire, 0, DEATH_BYTES, true);
+            (void)wire_write(&wire, 0, DEATH_BYTES, STEPGATE_POST_COMPLETE);
         snprintf(line, sizeof(line), "%llu %s",
                  (unsigned long long)death_await(&wire, death->settings, death->busy), wire.can.device);
         (void)wire_close(&wire); /* its status is that of a process that was killed */

@@ -32,7 +32,7 @@ static int transfer_ping(struct trial *t, const struct stint *stint, bool measur
     for (uint64_t i = 0; stint_goes_on(stint, i, 1); i++) {
         uint64_t begin = perf_clock_now();
         wire_outbound(wire)[t->size - 1] = (uint8_t)(i % 255 + 1);
-        if (wire_write(wire, 0, t->size, i % 16 == 15) != 0)
+        if (wire_write(wire, 0, t->size, i % 16 == 15 ? STEPGATE_POST_COMPLETE : 0) != 0)
             return -1;
         for (unsigned looks = 0; *last != (uint8_t)(i % 255 + 1); looks++)
             if (looks % 64 == 63 && wire_progress(wire) < 0)
@@ -72,7 +72,7 @@ static int transfer_fetch(struct trial *t, const struct stint *stint, bool measu
 
     for (uint64_t i = 0; stint_goes_on(stint, i, 1); i++) {
         uint64_t begin = perf_clock_now(), before = wire->completed;
-        if (wire_read(wire, 0, t->size) != 0)
+        if (wire_read(wire, 0, t->size, 0) != 0)
             return -1;
         while (wire->completed == before)
             if (wire_progress(wire) < 0)
@@ -106,13 +106,15 @@ static int transfer_flow(struct trial *t, const struct stint *stint, bool measur
         while (i - (wire->completed - first) * each >= t->settings->depth)
             if (wire_progress(wire) < 0)
                 return -1;
-        int status = write ? wire_write(wire, 0, t->size, (i + 1) % each == 0) : wire_read(wire, 0, t->size);
+        unsigned more = (i + 1) % t->settings->post_list != 0 ? STEPGATE_POST_MORE : 0;
+        unsigned last = (i + 1) % each == 0 ? STEPGATE_POST_COMPLETE : 0;
+        int status = write ? wire_write(wire, 0, t->size, last | more) : wire_read(wire, 0, t->size, more);
         if (status != 0)
             return -1;
         if (measured)
             transfer_count(t, &seen, each);
     }
-    while ((wire->completed - first) * each < i) {
+    while ((wire->completed - first) * each < i) { /* a poll posts what was held back */
         if (wire_progress(wire) < 0)
             return -1;
         if (measured)
@@ -149,7 +151,7 @@ static int transfer_verify(struct trial *t, bool read)
 
     if (read) {
         memset(wire_outbound(wire), 0, t->size);
-        if (wire_ask(wire, &order) != 0 || wire_read(wire, 0, t->size) != 0)
+        if (wire_ask(wire, &order) != 0 || wire_read(wire, 0, t->size, 0) != 0)
             return -1;
         while (wire->completed == before)
             if (wire_progress(wire) < 0)
@@ -157,7 +159,7 @@ static int transfer_verify(struct trial *t, bool read)
         return wire_holds(wire_outbound(wire), t->size, order.seed) ? 0 : 1;
     }
     wire_fill(wire_outbound(wire), t->size, order.seed);
-    if (wire_write(wire, 0, t->size, false) != 0 || wire_ask(wire, &order) != 0)
+    if (wire_write(wire, 0, t->size, 0) != 0 || wire_ask(wire, &order) != 0)
         return -1;
     return order.good != 0 ? 0 : 1;
 }
@@ -289,7 +291,8 @@ const struct perf_test test_write_bw = {
     .run = write_bw_run};
 const struct perf_test test_read_bw = {.name = "read_bw",
                                        .purpose = "one-sided reads, many under way",
-                                       .takes = TRIAL_TAKES | TRIAL_SIZES | SETTINGS_BIT(SETTINGS_DEPTH),
+                                       .takes = TRIAL_TAKES | TRIAL_SIZES | SETTINGS_BIT(SETTINGS_DEPTH) |
+                                                SETTINGS_BIT(SETTINGS_POST_LIST),
                                        .takes_server = true,
                                        .reads = TRIAL_WHERE,
                                        .defaults = transfer_bw_defaults,

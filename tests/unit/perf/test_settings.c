@@ -115,6 +115,8 @@ static void what_has_no_effect_over_shared_memory_is_refused(void **state)
 
     assert_int_equal(parse("--transport", "shm", "-d", "rxe0"), -1);
     assert_int_equal(parse("--transport", "shm", "-p", "1000"), -1);
+    assert_int_equal(parse("--transport", "shm", "-l", "8"), -1);
+    assert_int_equal(parse("--transport", "verbs", "-l", "8"), 0);
     assert_int_equal(parse("--transport", "verbs", "-d", "rxe0"), 0);
     assert_int_equal(parse("--transport", "verbs", "-p", "1000"), 0);
     assert_int_equal(parse("--address", "10.0.0.1", "-p", "1000"), -1);
