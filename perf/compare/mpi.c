@@ -3,22 +3,18 @@
  * mpi -- a synchronous step over shm against all-reduce over Open MPI plus local momentum, in turns. Open MPI is given what makes it fast: buckets (of several sizes the
  * best one is taken for each case), updates between them, huge pages, and the two settings of malloc without which page faults make it ten times slower.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "perf/command.h"
 #include "perf/compare/table.h"
 #include "perf/job.h"
 
 #define MPI_ROUNDS_MAX 64
 #define MPI_ARGUMENTS 48
-
-extern char **environ;
+#define MPI_TEXT 4096
 
 /* The goals: of as many workers as ranks, with 1 lane and with 2; of as many processes as ranks. */
 static const struct mpi_case {
@@ -62,29 +58,6 @@ static int mpi_program(char *out, size_t bytes)
     return access(out, X_OK);
 }
 
-/* mpi_read -- the line that the program prints. */
-static int mpi_read(int fd, pid_t pid, double *median, char *text, size_t bytes)
-{
-    unsigned long long p50 = 0, least = 0, count = 0;
-    char line[512] = "";
-    FILE *from = fdopen(fd, "r");
-    int status;
-    bool found = false;
-
-    while (from != NULL && fgets(line, sizeof(line), from) != NULL)
-        found = found || sscanf(line, "allreduce %llu %llu %llu", &p50, &least, &count) == 3;
-    if (from != NULL)
-        fclose(from);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        continue;
-    if (!found || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        snprintf(text, bytes, "mpirun failed: %.200s", line);
-        return -1;
-    }
-    *median = (double)p50;
-    return 0;
-}
-
 /* mpi_run -- one run of the all-reduce: its median step in nanoseconds. */
 static int mpi_run(const char *program, uint64_t ranks, const struct mpi_case *c, uint64_t bucket,
                    const struct settings *s, double *median, char *text, size_t bytes)
@@ -105,9 +78,9 @@ static int mpi_run(const char *program, uint64_t ranks, const struct mpi_case *c
                                        "-x",
                                        "MALLOC_TRIM_THRESHOLD_=8589934592"};
     size_t argc = 13;
-    int ends[2];
-    pid_t pid;
-    posix_spawn_file_actions_t actions;
+    struct command command;
+    char said[MPI_TEXT];
+    unsigned long long p50 = 0, least = 0, steps = 0;
 
     snprintf(count, sizeof(count), "%llu", (unsigned long long)ranks);
     if (geteuid() == 0)
@@ -118,23 +91,19 @@ static int mpi_run(const char *program, uint64_t ranks, const struct mpi_case *c
         argv[argc++] = n[i];
     }
     argv[argc++] = s->rewrite ? "1" : "0";
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        snprintf(text, bytes, "no pipe: %m");
-        return -1;
-    }
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    int error = posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)(void *)argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
+    int error = command_start(&command, argv);
     if (error != 0) {
-        close(ends[0]);
         snprintf(text, bytes, "cannot start mpirun (%s): packaging/install compare", strerror(error));
         return -1;
     }
-    return mpi_read(ends[0], pid, median, text, bytes);
+    int status = command_end(&command, s->deadline, said, sizeof(said));
+    const char *line = strstr(said, "allreduce ");
+    if (status != 0 || line == NULL || sscanf(line, "allreduce %llu %llu %llu", &p50, &least, &steps) != 3) {
+        snprintf(text, bytes, "mpirun failed: %.200s", said);
+        return -1;
+    }
+    *median = (double)p50;
+    return 0;
 }
 
 /* mpi_bucket -- the best one for a case: each is tried once; buckets beyond the model are the same as everything at once. */
