@@ -5,14 +5,24 @@
  *     test-worker ELEMENTS STEPS REST_MS all|first
  *
  * all: everybody rests in the program; first: worker 0 rests, and everybody else waits for the token.
- * Prints "resting" when worker 0's rest begins and "rested" at its end.
+ * Prints "resting" when worker 0's rest begins and "rested" at its end. SIGUSR1 ends the rest.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "stepgate/stepgate.h"
+
+static volatile sig_atomic_t worker_woken;
+
+/* worker_wake -- on SIGUSR1. */
+static void worker_wake(int number)
+{
+    (void)number;
+    worker_woken = 1;
+}
 
 /* worker_rest -- in the program, not in the library. */
 static void worker_rest(int rank, long ms, int all)
@@ -22,7 +32,7 @@ static void worker_rest(int rank, long ms, int all)
     if (rank == 0)
         puts("resting");
     fflush(stdout);
-    if (all || rank == 0)
+    if ((all || rank == 0) && !worker_woken)
         nanosleep(&time, NULL);
     if (rank == 0)
         puts("rested");
@@ -75,6 +85,7 @@ int main(int argc, char **argv)
 
     if (argc < 5)
         return 2;
+    sigaction(SIGUSR1, &(struct sigaction){.sa_handler = worker_wake}, NULL);
     if ((rc = stepgate_options_new(&options)) == 0 && (rc = stepgate_options_from_env(options)) == 0 &&
         (rc = stepgate_job_join(options, -1, &job)) == 0)
         rc = worker_train(job, strtoull(argv[1], NULL, 10), strtoull(argv[2], NULL, 10),
