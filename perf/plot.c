@@ -11,6 +11,8 @@
 
 #include "perf/topology.h"
 
+#define PLOT_LINES_MAX 8
+
 extern char **environ;
 
 /* plot_terminal -- gnuplot's name for the kind of picture; NULL: unknown. */
@@ -78,6 +80,44 @@ static void plot_script(FILE *to, const json_t *result, bool bandwidth)
             lines[0].name, lines[1].name, lines[2].name);
 }
 
+/* plot_steps -- projected steps over workers, a line for each algorithm and size. */
+static void plot_steps(FILE *to, const json_t *rows)
+{
+    const json_t *row;
+    const char *names[PLOT_LINES_MAX], *name;
+    size_t count = 0, index, i;
+
+    fputs("set title 'a step, projected'\nset logscale xy\nset xlabel 'workers'\nset ylabel 'ms'\n"
+          "set grid lc rgb '#dddddd'\nset border 3 lc rgb '#666666'\nset tics nomirror\nset key left top\n",
+          to);
+    json_array_foreach(rows, index, row)
+    {
+        name = json_string_value(json_object_get(row, "algorithm"));
+        for (i = 0; i < count && strcmp(names[i], name) != 0; i++)
+            continue;
+        if (i == count && count < PLOT_LINES_MAX)
+            names[count++] = name;
+    }
+    for (i = 0; i < count; i++) {
+        double before = 0;
+        fprintf(to, "$line%zu << END\n", i);
+        json_array_foreach(rows, index, row)
+        {
+            double workers = json_number_value(json_object_get(row, "workers_count"));
+            if (strcmp(names[i], json_string_value(json_object_get(row, "algorithm"))) != 0)
+                continue;
+            if (workers <= before)
+                fputc('\n', to); /* the next size: another line */
+            fprintf(to, "%.17g %.17g\n", workers, json_number_value(json_object_get(row, "step_ns")) / 1e6);
+            before = workers;
+        }
+        fputs("END\n", to);
+    }
+    for (i = 0; i < count; i++)
+        fprintf(to, "%s$line%zu with linespoints lw 2 pt 7 title '%s'%s", i == 0 ? "plot " : ", ", i,
+                names[i], i + 1 == count ? "\n" : "");
+}
+
 /* plot_gnuplot -- draws a script. */
 static int plot_gnuplot(const char *script, char *text, size_t bytes)
 {
@@ -108,7 +148,9 @@ int plot_draw(const json_t *result, const char *path, char *text, size_t bytes)
         return -1;
     }
     const json_t *topology = json_object_get(result, "topology");
-    if (topology == NULL && (json_array_size(rows) < 2 || json_object_get(first, "size_bytes") == NULL)) {
+    bool steps = json_object_get(first, "algorithm") != NULL;
+    if (topology == NULL && !steps &&
+        (json_array_size(rows) < 2 || json_object_get(first, "size_bytes") == NULL)) {
         snprintf(text, bytes, "there is nothing to draw with one size: give --all, or several sizes");
         return -1;
     }
@@ -125,6 +167,8 @@ int plot_draw(const json_t *result, const char *path, char *text, size_t bytes)
     fputc('\n', to);
     if (topology != NULL)
         topology_plot(to, topology);
+    else if (steps)
+        plot_steps(to, rows);
     else
         plot_script(to, result, json_object_get(first, "bw_bytes_per_s") != NULL);
     int status = fclose(to) == 0 ? plot_gnuplot(script, text, bytes) : -1;

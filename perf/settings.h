@@ -45,6 +45,14 @@ enum settings_option {
     SETTINGS_KERNELS,
     SETTINGS_PAGES,
     SETTINGS_ROUNDS,
+    SETTINGS_MEMORY_BANDWIDTH,
+    SETTINGS_LINK_BANDWIDTH,
+    SETTINGS_LATENCY,
+    SETTINGS_COMPUTE,
+    SETTINGS_STRAGGLER,
+    SETTINGS_BACKUP,
+    SETTINGS_MEASURE,
+    SETTINGS_CHECK,
     SETTINGS_DEADLINE,
     SETTINGS_JSON,
     SETTINGS_CSV,
@@ -63,12 +71,13 @@ struct settings_list {
 
 struct settings {
     uint64_t given; /* bits of the options on the command line */
-    const char *device, *transport, *address, *optimizer, *wait, *bind, *kernels, *pages, *json, *csv, *plot;
+    const char *device, *transport, *address, *optimizer, *wait, *bind, *kernels, *pages, *json, *csv, *plot,
+        *straggler;
     struct settings_list size, slots, parameters, workers, threads;
     uint64_t ib_port, iterations, qps, depth, cq_moderation, post_list, inline_bytes, port, warmup, variables,
-        shards, lanes, rounds;
-    double duration, deadline; /* seconds; duration 0: count iterations */
-    bool all, rewrite;
+        shards, lanes, rounds, memory_bandwidth, link_bandwidth, latency, backup;
+    double duration, deadline, compute; /* seconds; duration 0: count iterations */
+    bool all, rewrite, measure, check;
     const char *server; /* what follows the options: the server of a client; NULL: none */
 };
 
