@@ -283,8 +283,8 @@ const struct perf_test test_read_lat = {.name = "read_lat",
 const struct perf_test test_write_bw = {
     .name = "write_bw",
     .purpose = "one-sided writes, many under way, until the peer has confirmed the last byte",
-    .takes = TRIAL_TAKES | TRIAL_SIZES | SETTINGS_BIT(SETTINGS_DEPTH) | SETTINGS_BIT(SETTINGS_CQ_MODERATION) |
-             SETTINGS_BIT(SETTINGS_INLINE),
+    .takes = TRIAL_TAKES | TRIAL_SIZES | SETTINGS_BIT(SETTINGS_DEPTH) | SETTINGS_BIT(SETTINGS_POST_LIST) |
+             SETTINGS_BIT(SETTINGS_CQ_MODERATION) | SETTINGS_BIT(SETTINGS_INLINE),
     .takes_server = true,
     .reads = TRIAL_WHERE,
     .defaults = transfer_bw_defaults,
