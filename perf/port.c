@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "transport/place/nic.h"
+
 #define PORT_PATH 512
 #define PORT_DEVICES "/sys/class/infiniband"
 
@@ -37,21 +39,13 @@ static void port_set(json_t *conditions, const char *key, const char *device, co
                                                                                         : json_null());
 }
 
-/* port_node -- the NUMA node of the device's bus, or of its network card's; null: it has none. */
-static json_t *port_node(const char *device, const char *card)
+/* port_node -- the NUMA node of the device's bus, or of its network card's; null: it does not say. */
+static json_t *port_node(const char *device)
 {
-    char line[32], below[PORT_PATH];
-    FILE *file = NULL;
+    struct nic nic;
 
-    if (port_read(device, "device/numa_node", line, sizeof(line)) && atoi(line) >= 0)
-        return json_integer(atoi(line));
-    snprintf(below, sizeof(below), "/sys/class/net/%s/device/numa_node", card);
-    if (card[0] == '\0' || (file = fopen(below, "re")) == NULL)
-        return json_null();
-    json_t *node =
-        fgets(line, sizeof(line), file) != NULL && atoi(line) >= 0 ? json_integer(atoi(line)) : json_null();
-    fclose(file);
-    return node;
+    nic_find(NIC_SYS, device, &nic);
+    return nic.node >= 0 ? json_integer(nic.node) : json_null();
 }
 
 /* port_card -- the network card below the device; "": none that is known. */
@@ -110,7 +104,7 @@ json_t *port_new(const char *device, const struct stepgate_path *path)
     port_set(c, "rate", device, below);
     port_card(device, port, path != NULL ? path->gid_index : 0, card, sizeof(card));
     json_object_set_new(c, "netdev", card[0] != '\0' ? json_string(card) : json_null());
-    json_object_set_new(c, "numa_node", port_node(device, card));
+    json_object_set_new(c, "numa_node", port_node(device));
     if (path != NULL) {
         port_gid(c, device, port, path);
         port_path(c, path);
