@@ -114,6 +114,7 @@ static int job_options(const struct job_process *p, struct stepgate_options **ou
                                     {"listen", p->ps ? listen : NULL},
                                     {"join_timeout", "60s"},
                                     {"step_timeout", "120s"},
+                                    {"liveness", "60s"}, /* memory of large models is made ready in silence */
                                     {"insecure", plan->address != NULL ? "on" : NULL},
                                     {"log", "warn"}};
     for (size_t i = 0; status >= 0 && i < sizeof(pairs) / sizeof(pairs[0]); i++)
