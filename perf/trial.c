@@ -94,6 +94,24 @@ static void trial_conditions(struct trial *t)
     report_condition(t->report, "reads_in_flight", json_integer(can->reads_in_flight));
 }
 
+/* trial_counted -- what the device has counted, in one line. */
+static void trial_counted(struct report *report, json_t *deltas)
+{
+    char line[1024] = "";
+    size_t used = 0;
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(deltas, name, value)
+    {
+        if (used < sizeof(line))
+            used += (size_t)snprintf(line + used, sizeof(line) - used, "%s%s %lld", used > 0 ? ", " : "",
+                                     name, (long long)json_integer_value(value));
+    }
+    if (used > 0)
+        report_note(report, "counted by the device: %s", line);
+}
+
 /* trial_port -- the device's port in one line, and what it has counted since `before`, which is taken over. */
 static void trial_port(struct trial *t, json_t *before)
 {
@@ -105,7 +123,9 @@ static void trial_port(struct trial *t, json_t *before)
         port_line(port, line, sizeof(line));
         report_note(t->report, "%s, %u reads at once, %u bytes inline", line, can->reads_in_flight,
                     t->wire.inline_most);
-        report_condition(t->report, "hw_counters_delta", port_deltas(before, after));
+        json_t *deltas = port_deltas(before, after);
+        trial_counted(t->report, deltas);
+        report_condition(t->report, "hw_counters_delta", deltas);
     }
     json_decref(port);
     json_decref(before);
