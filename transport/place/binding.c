@@ -45,7 +45,7 @@ int binding_choose(const struct layout_wish *wish, unsigned server, struct bindi
     return 0;
 }
 
-/* binding_new -- as many lanes as the list has processors. */
+/* binding_new -- as many lanes as there are processors to choose from. */
 int binding_new(const char *text, struct binding **out)
 {
     const struct layout_wish wish = {.bind = text, .servers = 1};

@@ -15,7 +15,7 @@ struct binding_past; /* what a thread was bound to before */
 
 /* binding_choose -- for ps number `server` of those that share this machine. Errors: those of machine_new and layout_choose. */
 int binding_choose(const struct layout_wish *wish, unsigned server, struct binding **out);
-/* binding_new -- for the threads of one process, from a list of processors or "none". */
+/* binding_new -- for the threads of one process, from a list of processors, "node:N" for the cores of a node, or "none". */
 int binding_new(const char *text, struct binding **out);
 /* binding_delete -- sets NULL, safe on NULL. */
 void binding_delete(struct binding **binding);

@@ -336,6 +336,16 @@ static int layout_listed(const struct machine *machine, const struct layout_wish
     return 0;
 }
 
+/* layout_lanes -- where their number is not said, a node that is asked for gets one for each of its cores. */
+static unsigned layout_lanes(const struct machine *machine, const struct layout_wish *wish)
+{
+    int node = machine_node_of(machine, layout_node(wish->bind));
+
+    if (wish->lanes > 0)
+        return wish->lanes;
+    return node >= 0 && machine->nodes[node].cores > 0 ? machine->nodes[node].cores : 1;
+}
+
 /* layout_choose -- see layout.h. */
 int layout_choose(const struct machine *machine, const struct layout_wish *wish, struct layout **out)
 {
@@ -346,7 +356,7 @@ int layout_choose(const struct machine *machine, const struct layout_wish *wish,
                          wish->bind);
     if (layout_is_list(wish->bind))
         return layout_listed(machine, wish, out);
-    int code = layout_new(machine, wish, wish->lanes > 0 ? wish->lanes : 1, &layout);
+    int code = layout_new(machine, wish, layout_lanes(machine, wish), &layout);
     if (code == 0 && strcmp(wish->bind, "none") == 0)
         snprintf(layout->why, sizeof(layout->why), "nothing was to be pinned");
     else if (code == 0)

@@ -23,7 +23,7 @@ struct layout_wish {
     const char *bind;      /* as above */
     const struct nic *nic; /* NULL: no RDMA device */
     unsigned servers;      /* at least 1 */
-    unsigned lanes;        /* of each; 0: with a list as many as it has, else 1 */
+    unsigned lanes;        /* of each; 0: as many as the list has, or the node that is asked for */
     unsigned workers;
 };
 

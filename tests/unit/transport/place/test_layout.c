@@ -212,6 +212,9 @@ static void a_node_can_be_asked_for(void **state)
     struct layout *none = NULL;
     assert_int_equal(layout_choose(c.machine, &(struct layout_wish){"node:7", NULL, 1, 1, 1}, &none),
                      -STEPGATE_EINVAL);
+    assert_int_equal(layout_choose(c.machine, &(struct layout_wish){"node:1", NULL, 1, 0, 0}, &none), 0);
+    assert_string_equal(lanes(none, 0), "4-7"); /* threads whose number is not said: all its cores, in turn */
+    layout_delete(&none);
     c.machine->nodes[1].cores = 0;
     assert_int_equal(layout_choose(c.machine, &(struct layout_wish){"node:1", NULL, 1, 1, 1}, &none),
                      -STEPGATE_EINVAL);
