@@ -160,7 +160,7 @@ const struct perf_test test_token_rtt = {
         "lane needs of a contribution, and\n"
         "what lets a worker into its next step, packed and unpacked. lines, over shm: two cache lines that "
         "the same processes write in turn;\n"
-        "ratio: of the medians; goal: the ratio is not to be more.\n" TRIAL_WHERE,
+        "ratio: of the medians; goal: the ratio is not to be more, or the exit status is 1.\n" TRIAL_WHERE,
     .defaults = trial_defaults,
     .run = token_run,
 };
