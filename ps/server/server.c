@@ -15,6 +15,7 @@
 #include "ps/server/neighbour.h"
 #include "ps/server/sets.h"
 #include "ps/shard/shard.h"
+#include "transport/base/available.h"
 #include "transport/base/clock.h"
 #include "transport/base/error.h"
 #include "transport/base/hosts.h"
@@ -78,22 +79,6 @@ static void server_wake_shard(void *context)
 
     if (thread != &thread->server->lane_threads[0])
         waiter_wake(thread->server->waiter);
-}
-
-/* server_memory_available -- MemAvailable of /proc/meminfo; no limit where it cannot be read. */
-static uint64_t server_memory_available(void)
-{
-    unsigned long long kib = UINT64_MAX >> 10;
-    char line[256];
-    FILE *file = fopen("/proc/meminfo", "re");
-
-    if (file == NULL)
-        return UINT64_MAX;
-    while (fgets(line, sizeof(line), file) != NULL)
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
-            break;
-    fclose(file);
-    return (uint64_t)kib << 10;
 }
 
 /* server_listen_address -- the knob, or this ps's entry in the list; a missing port is 0. */
@@ -321,7 +306,7 @@ static int server_make_shard(struct stepgate_server *server, uint64_t incarnatio
                                   .close_timeout_ms = knob_time_ms(knobs, "close_timeout"),
                                   .stall_report_ms = knob_time_ms(knobs, "stall_report"),
                                   .step_timeout_ms = knob_time_ms(knobs, "step_timeout"),
-                                  .memory_available = server_memory_available,
+                                  .memory_available = available_memory,
                                   .log = knobs->log};
 
     if (server->sets != NULL) {

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "transport/base/available.h"
 #include "transport/base/error.h"
 
 #ifndef MADV_POPULATE_READ /* Linux 5.14 */
@@ -81,30 +82,13 @@ static struct shm_segment *segment_find(const struct stat *about, bool writable)
     return segment;
 }
 
-/* segment_available -- bytes of memory that the system has left, UINT64_MAX if it doesn't say. */
-static uint64_t segment_available(void)
-{
-    unsigned long long kib;
-    char line[128];
-    uint64_t available = UINT64_MAX;
-    FILE *file = fopen("/proc/meminfo", "re");
-
-    if (file == NULL)
-        return available;
-    while (fgets(line, sizeof(line), file) != NULL)
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
-            available = (uint64_t)kib << 10;
-    fclose(file);
-    return available;
-}
-
 /* segment_short -- reports that there is not so much memory. */
 static int segment_short(uint64_t length, int os_errno)
 {
     return error_set(STEPGATE_ENOMEM, os_errno,
                      "fewer or smaller variables, more ps, or more memory for this container",
                      "no room for %llu MiB of shared memory, %llu MiB are available", SEGMENT_MIB(length),
-                     (unsigned long long)(segment_available() >> 20));
+                     (unsigned long long)(available_memory() >> 20));
 }
 
 /* segment_limited -- whether the limit of a file's size, which holds for shared memory too, is below a length. */
@@ -185,7 +169,7 @@ static int segment_plain(uint64_t *length)
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t rounded = (*length + page - 1) & ~(page - 1);
 
-    if (rounded > segment_available()) /* the kernel would rather kill somebody than say no */
+    if (rounded > available_memory()) /* the kernel would rather kill somebody than say no */
         return segment_short(*length, 0);
     int fd = segment_memfd(0);
     if (fd < 0)
