@@ -14,11 +14,8 @@
 
 #include "transport/base/available.h"
 #include "transport/base/error.h"
+#include "transport/base/pages.h"
 
-#ifndef MADV_POPULATE_READ /* Linux 5.14 */
-#define MADV_POPULATE_READ 22
-#define MADV_POPULATE_WRITE 23
-#endif
 #ifndef MFD_NOEXEC_SEAL /* Linux 6.3 */
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
@@ -130,11 +127,16 @@ static int segment_memfd(unsigned flags)
     return fd;
 }
 
-/* segment_allocate -- gives the memfd its length, and every page of it a place: what is missing is an error here, not a SIGBUS later. */
+/*
+ * segment_allocate -- gives the memfd its length. Its pages come with the mapping, from several threads at once; where the kernel could not say that there is none, every
+ * page gets a place here: what is missing is an error, not a SIGBUS later.
+ */
 static int segment_allocate(int fd, uint64_t length)
 {
     if (ftruncate(fd, (off_t)length) != 0)
         return -1;
+    if (pages_touch_tells())
+        return 0;
     for (uint64_t at = 0; at < length;) {
         uint64_t bytes = length - at < SEGMENT_STRIDE ? length - at : SEGMENT_STRIDE;
         if (fallocate(fd, 0, (off_t)at, (off_t)bytes) == 0)
@@ -183,19 +185,32 @@ static int segment_plain(uint64_t *length)
     return fd;
 }
 
-/* segment_populate -- enters the pages into this process's page table now rather than one by one later. */
-static void segment_populate(uint8_t *bytes, uint64_t length, bool writable)
+/* segment_populate -- enters the pages into this process's page table now rather than one by one later. 0 or errno. */
+static int segment_populate(uint8_t *bytes, uint64_t length, bool writable)
 {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-
     (void)madvise(bytes, length, MADV_HUGEPAGE);
-    if (madvise(bytes, length, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
-        return;
-    for (uint64_t at = 0; at < length;
-         at += page) { /* an older kernel; a read is enough, and harms nobody who writes */
-        volatile const uint8_t *byte = bytes + at;
-        (void)*byte;
+    return pages_touch(bytes, length, writable);
+}
+
+/* segment_memory -- a memfd, mapped, with all of its pages: reserved huge ones, or ordinary ones. */
+static int segment_memory(struct shm_segment *segment, uint64_t length, bool huge)
+{
+    segment->length = length;
+    segment->fd = huge ? segment_huge(&segment->length) : segment_plain(&segment->length);
+    if (segment->fd < 0)
+        return segment->fd;
+    segment->bytes = mmap(NULL, segment->length, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd, 0);
+    if (segment->bytes == MAP_FAILED) {
+        int status = segment_failed(length, errno, "map");
+        close(segment->fd);
+        return status;
     }
+    int error = segment_populate(segment->bytes, segment->length, true);
+    if (error == 0)
+        return 0;
+    munmap(segment->bytes, segment->length);
+    close(segment->fd);
+    return segment_failed(length, error == EFAULT ? ENOMEM : error, "allocate");
 }
 
 /* shm_segment_new -- memfd, mapping, then the seals: a mapping made before F_SEAL_FUTURE_WRITE stays writable. */
@@ -210,21 +225,13 @@ int shm_segment_new(uint64_t length, enum shm_segment_seal seal, struct shm_segm
     struct shm_segment *segment = calloc(1, sizeof(*segment));
     if (segment == NULL)
         return error_set(STEPGATE_ENOMEM, 0, NULL, "no memory for a segment");
-    segment->length = length;
     segment->writable = true;
     atomic_init(&segment->references, 1);
-    segment->fd = segment_huge(&segment->length);
-    if (segment->fd < 0)
-        segment->fd = segment_plain(&segment->length);
-    if (segment->fd < 0) {
-        status = segment->fd;
+    status = segment_memory(segment, length, true);
+    if (status != 0)
+        status = segment_memory(segment, length, false);
+    if (status != 0)
         goto free_segment;
-    }
-    segment->bytes = mmap(NULL, segment->length, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd, 0);
-    if (segment->bytes == MAP_FAILED) {
-        status = segment_failed(length, errno, "map");
-        goto close_fd;
-    }
     if (fcntl(segment->fd, F_ADD_SEALS, seals) != 0) {
         status = error_set(STEPGATE_ENOTSUP, errno, "use Linux 5.1 or newer", "cannot seal shared memory");
         goto unmap;
@@ -233,13 +240,11 @@ int shm_segment_new(uint64_t length, enum shm_segment_seal seal, struct shm_segm
         status = segment_failed(length, errno, "look at");
         goto unmap;
     }
-    segment_populate(segment->bytes, segment->length, true);
     segment_enlist(segment, &about);
     *out = segment;
     return 0;
 unmap:
     munmap(segment->bytes, segment->length);
-close_fd:
     close(segment->fd);
 free_segment:
     free(segment);
@@ -285,7 +290,7 @@ int shm_segment_map(int fd, uint64_t length, bool writable, struct shm_segment *
             return error_set(STEPGATE_EACCESS, os_errno, NULL, "the peer's memory may only be read");
         return segment_failed((uint64_t)about.st_size, os_errno, "map");
     }
-    segment_populate(segment->bytes, segment->length, writable);
+    (void)segment_populate(segment->bytes, segment->length, writable); /* they are there: it has no holes */
     segment_enlist(segment, &about);
     *out = segment;
     return 0;
