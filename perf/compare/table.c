@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 static const struct perf_test *const compare_table[] = {&compare_memory, &compare_mpi, &compare_perftest,
-                                                        &compare_scaling};
+                                                        &compare_prefault, &compare_scaling};
 
 /* compare_at -- see table.h. */
 const struct perf_test *compare_at(size_t i)

@@ -8,7 +8,8 @@
 
 #include "perf/test.h"
 
-extern const struct perf_test compare_scaling, compare_memory, compare_mpi, compare_perftest;
+extern const struct perf_test compare_memory, compare_mpi, compare_perftest, compare_prefault,
+    compare_scaling;
 
 /* compare_at -- comparison number i; NULL: no more. */
 const struct perf_test *compare_at(size_t i);

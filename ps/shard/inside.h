@@ -90,6 +90,7 @@ struct shard_model {
     uint64_t parity_offset[2], words_offset;
     struct shard_memory *memory; /* private arenas */
     size_t memory_count;
+    uint64_t memory_total, memory_got, memory_said; /* bytes: needed, there, there when it was said last */
     uint32_t depth;
     bool together;          /* contributions are reported to the leader a whole step at a time */
     struct message *orders; /* from the leader, in order, not carried out yet: [order_room], a ring */

@@ -11,6 +11,7 @@
 
 #define PLACE_MODEL_BYTES_MAX (UINT64_C(1) << 30) /* of a model's description */
 #define PLACE_PAGE UINT64_C(4096)
+#define PLACE_SAY (UINT64_C(1) << 30) /* of so much memory it is said how far it is */
 
 /* shard_model_get -- the model of that number, made when it is first spoken of. */
 static struct shard_model *shard_model_get(struct shard *shard, uint32_t number, uint64_t now)
@@ -149,8 +150,23 @@ static int place_formula(struct shard_model *model)
                          (unsigned long long)(total >> 20), shard->config.number,
                          (unsigned long long)(there >> 20));
     shard->stats.memory_promised += total;
+    model->memory_total = total;
     shard->stats.memory_registered += registered;
     return 0;
+}
+
+/* place_got -- so many bytes are there; of a large model it is said now and then. */
+static void place_got(struct shard_model *model, uint64_t bytes)
+{
+    uint64_t step = model->memory_total / 8 > PLACE_SAY ? model->memory_total / 8 : PLACE_SAY;
+
+    model->memory_got += bytes;
+    if (model->memory_got - model->memory_said < step)
+        return;
+    model->memory_said = model->memory_got;
+    log_line(&model->shard->config.log, LOG_INFO, "model %s: %llu of %llu MiB of memory are there",
+             model->model->name, (unsigned long long)(model->memory_got >> 20),
+             (unsigned long long)(model->memory_total >> 20));
 }
 
 /* place_parameters -- both parities, and the words of readers, in one region per fabric, over the same memory. */
@@ -174,6 +190,7 @@ static int place_parameters(struct shard_model *model)
             return status;
         options.address = model->parameters[0]->address;
     }
+    place_got(model, 2 * arena);
     for (int p = 0; p < 2; p++)
         model->board.parameters[p] = (uint8_t *)model->parameters[0]->address + model->parity_offset[p];
     model->board.words =
@@ -196,6 +213,7 @@ static int place_private(struct shard_model *model, uint64_t bytes, uint8_t **ou
                          model->model->name);
     *out = (uint8_t *)memory + slot_skew(model->memory_count + 3);
     model->memory[model->memory_count++] = (struct shard_memory){memory, length};
+    place_got(model, bytes);
     return 0;
 }
 
@@ -283,6 +301,7 @@ static int place_slot(struct shard_model *model, uint32_t rank)
     int status = member->domain->transport->region_new(member->domain, &options, &share->region);
     if (status != 0)
         return status;
+    place_got(model, (uint64_t)model->depth * plan->slot_bytes);
     struct board_slots *slots = &model->board.slots[rank];
     uint8_t *start = share->region->address;
     slots->headers = start;
