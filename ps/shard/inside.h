@@ -3,6 +3,8 @@
 #ifndef PS_SHARD_INSIDE_H
 #define PS_SHARD_INSIDE_H
 
+#include <stdatomic.h>
+
 #include "ps/mode/mode.h"
 #include "ps/optimizer/hyper.h"
 #include "ps/protocol/model.h"
@@ -81,6 +83,11 @@ struct shard_model {
     struct shard *shard;
     uint32_t number;
     int phase; /* enum shard_phase */
+    bool
+        placing; /* its memory is being got aside: nothing else touches board, parameters, memory and regions */
+    atomic_bool placed; /* that is over: release there, acquire in shard_progress */
+    int place_status;
+    struct stepgate_error place_error;
     struct model *model;
     struct plan *plan;
     uint8_t fingerprint[MODEL_FINGERPRINT_BYTES];
@@ -248,6 +255,8 @@ void shard_snapshots_delete(struct shard *shard);
 void shard_model_part(struct shard *shard, uint32_t rank, const struct message *message, uint64_t now);
 void shard_model_check(struct shard *shard, uint32_t rank, const struct message *message, uint64_t now);
 void shard_model_delete(struct shard_model **model);
+/* shard_place_over -- memory that was got aside is there, or will never be. Returns 1 if it was so. */
+int shard_place_over(struct shard_model *model, uint64_t now);
 /* shard_place_retry -- grants that an endpoint did not take before. */
 void shard_place_retry(struct shard_model *model, uint64_t now);
 

@@ -310,7 +310,30 @@ static int place_slot(struct shard_model *model, uint32_t rank)
     return 0;
 }
 
-/* place_model -- worker 0's description is complete and every worker's check has come: memory for all. */
+/* place_memory -- what takes long: parameters, state, slots. */
+static int place_memory(struct shard_model *model)
+{
+    int status = place_parameters(model);
+
+    if (status == 0)
+        status = place_state(model);
+    for (uint32_t w = 0; status == 0 && w < model->shard->config.workers; w++)
+        status = place_slot(model, w);
+    return status;
+}
+
+/* place_aside -- the same, in a thread of its own. */
+static void place_aside(void *what)
+{
+    struct shard_model *model = what;
+
+    model->place_status = place_memory(model);
+    if (model->place_status != 0)
+        error_save(&model->place_error);
+    atomic_store_explicit(&model->placed, true, memory_order_release); /* pairs with shard_place_over */
+}
+
+/* place_model -- worker 0's description is complete and every worker's check has come: what the memory must be. */
 static int place_model(struct shard_model *model)
 {
     struct shard *shard = model->shard;
@@ -327,14 +350,6 @@ static int place_model(struct shard_model *model)
         status = place_formula(model);
     if (status == 0)
         status = place_board(model);
-    if (status == 0)
-        status = place_parameters(model);
-    if (status == 0)
-        status = place_state(model);
-    for (uint32_t w = 0; status == 0 && w < shard->config.workers; w++)
-        status = place_slot(model, w);
-    if (status == 0 && shard->config.number == 0)
-        status = leader_place(model);
     return status;
 }
 
@@ -435,20 +450,49 @@ void shard_model_check(struct shard *shard, uint32_t rank, const struct message 
                 shard_send(shard, w, &ask, now);
             }
         }
-        if (all && model->phase == PHASE_DECLARED) {
+        if (all && model->phase == PHASE_DECLARED && !model->placing) {
             status = place_model(model);
-            if (status == 0)
-                status = place_tell(model, now);
-            if (status == 0) {
-                model->phase = PHASE_INITIAL;
-                model->look = true;
-                for (uint32_t w = 0; w < shard->config.workers && !shard->failed; w++)
-                    place_grant(model, w, now);
-            }
+            model->placing = status == 0;
+            if (status == 0 && shard->config.aside != NULL)
+                status = shard->config.aside(shard->config.aside_context, place_aside, model);
+            else if (status == 0)
+                place_aside(model);
+            shard_place_over(model, now);
         }
     }
     if (status != 0)
         shard_abort(shard, now);
+}
+
+/* place_finish -- the memory is there: lanes and workers may know. */
+static int place_finish(struct shard_model *model, uint64_t now)
+{
+    struct shard *shard = model->shard;
+    int status = model->place_status != 0 ? error_restore(&model->place_error) : 0;
+
+    if (status == 0 && shard->config.number == 0)
+        status = leader_place(model);
+    if (status == 0)
+        status = place_tell(model, now);
+    if (status != 0)
+        return status;
+    model->phase = PHASE_INITIAL;
+    model->look = true;
+    for (uint32_t w = 0; w < shard->config.workers && !shard->failed; w++)
+        place_grant(model, w, now);
+    return 0;
+}
+
+/* shard_place_over -- see inside.h. */
+int shard_place_over(struct shard_model *model, uint64_t now)
+{
+    if (!model->placing ||
+        !atomic_load_explicit(&model->placed, memory_order_acquire)) /* pairs with place_aside */
+        return 0;
+    model->placing = false;
+    if (place_finish(model, now) != 0)
+        shard_abort(model->shard, now);
+    return 1;
 }
 
 /* shard_place_retry -- grants that an endpoint did not take. */

@@ -425,6 +425,7 @@ int shard_progress(struct shard *shard, uint64_t now)
     for (uint32_t m = 0; m < shard->model_end && !shard->failed; m++) {
         if (shard->models[m] == NULL)
             continue;
+        busy |= shard_place_over(shard->models[m], now);
         if (shard->models[m]->phase == PHASE_INITIAL)
             shard_place_retry(shard->models[m], now);
         if (shard->models[m]->phase != PHASE_DECLARED)

@@ -38,6 +38,10 @@ struct shard_config {
     uint64_t cache_bytes; /* parameters beyond it are written past the caches; 0: none are */
     int64_t join_timeout_ms, liveness_ms, close_timeout_ms, stall_report_ms, step_timeout_ms; /* <= 0: none */
     uint64_t (*memory_available)(void); /* NULL: not looked at */
+    /* Runs work(what) in a thread of its own and then has shard_progress called; all such work is over before shard_delete. 0, or an error. NULL: what takes long
+     * is done in between, and nobody hears of this ps meanwhile. */
+    int (*aside)(void *context, void (*work)(void *what), void *what);
+    void *aside_context;
     /* On shard 0: whether a model may be recorded or replayed at all; where the contributors of each committed step of strict mode go (an error ends the job; the
      * ranks may be changed), and where, with R < T, they come from again; NULL: nowhere. */
     int (*declare)(void *context, const struct model *model, const uint8_t *fingerprint);
