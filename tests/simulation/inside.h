@@ -39,6 +39,10 @@ struct play_ps {
     struct shard *shard;
     int status; /* once it is over */
     bool over;
+    struct play *play;
+    void (*aside)(void *what); /* work that is done aside, at that time; NULL: none */
+    void *aside_what;
+    uint64_t aside_at;
     struct play_lane seen[PLAY_LANES_MAX];
 };
 

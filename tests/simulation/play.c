@@ -57,6 +57,28 @@ static void play_draw(struct play *play, const struct play_options *options)
     play_plan_fault(play);
 }
 
+/* play_aside -- the memory of a model takes some time, up to a few times of what a silent peer is given. */
+static int play_aside(void *context, void (*work)(void *what), void *what)
+{
+    struct play_ps *ps = context;
+    uint64_t ms = ps->play->shape.seed * 7919 % (3 * PLAY_LIVENESS_MS);
+
+    ps->aside = work;
+    ps->aside_what = what;
+    ps->aside_at = world_now_ns(ps->play->world) + ms * CLOCK_MS;
+    return 0;
+}
+
+/* play_aside_due -- does it, when it is time. */
+static void play_aside_due(struct play_ps *ps, uint64_t now)
+{
+    if (ps->aside == NULL || now < ps->aside_at)
+        return;
+    void (*work)(void *what) = ps->aside;
+    ps->aside = NULL;
+    work(ps->aside_what);
+}
+
 /* play_make_ps -- one node with a shard and its lanes. */
 static int play_make_ps(struct play *play, uint32_t s)
 {
@@ -108,6 +130,11 @@ static int play_make_ps(struct play *play, uint32_t s)
         .liveness_ms = PLAY_LIVENESS_MS,
         .close_timeout_ms = 500};
     config.fabrics[0] = (struct shard_fabric){ps->fabric, ps->queue};
+    ps->play = play;
+    if (play->shape.seed % 3 == 1) {
+        config.aside = play_aside;
+        config.aside_context = ps;
+    }
     return status != 0 ? status : shard_new(&config, world_now_ns(play->world), &ps->shard);
 }
 
@@ -206,6 +233,7 @@ static int play_round(struct play *play, bool all)
         if (part > 0) {
             busy |= lane_progress(ps->lanes[part - 1], now);
         } else {
+            play_aside_due(ps, now);
             busy |= shard_progress(ps->shard, now);
             ps->over = shard_finished(ps->shard, &ps->status);
             busy |= ps->over;
@@ -229,6 +257,8 @@ static uint64_t play_earliest(const struct play *play)
             continue;
         uint64_t one = shard_deadline(ps->shard);
         earliest = one < earliest ? one : earliest;
+        if (ps->aside != NULL)
+            earliest = ps->aside_at < earliest ? ps->aside_at : earliest;
         for (uint32_t l = 0; l < play->lanes; l++) {
             one = lane_deadline(ps->lanes[l]);
             earliest = one < earliest ? one : earliest;
