@@ -27,6 +27,12 @@ static uint64_t ring_ahead(uint64_t at, uint64_t bytes, uint64_t capacity)
     return at >= capacity ? at - capacity : at;
 }
 
+/* ring_header -- where the header of a record at a position is, beside tail. */
+static _Atomic uint64_t *ring_header(struct shm_ring_control *control, uint64_t position)
+{
+    return &control->header[position / 8 % SHM_HEADERS];
+}
+
 /* shm_ring_bytes -- room for that many records of 504 bytes of data. */
 uint64_t shm_ring_bytes(uint32_t operations)
 {
@@ -84,12 +90,13 @@ int shm_sender_put(struct shm_sender *sender, uint32_t kind, uint32_t value, con
                    uint32_t length)
 {
     const uint32_t header[2] = {kind << RING_KIND_SHIFT | length, value};
-    uint64_t size = ring_size(length);
+    uint64_t size = ring_size(length), word;
     int status = sender_room(sender, size);
 
     if (status < 0)
         return status;
     memcpy(sender->data + sender->at, header, sizeof(header));
+    memcpy(&word, header, sizeof(word));
     if (length > 0) {
         uint64_t at = ring_ahead(sender->at, SHM_RECORD_HEADER, sender->capacity);
         uint64_t first = sender->capacity - at < length ? sender->capacity - at : length;
@@ -97,6 +104,12 @@ int shm_sender_put(struct shm_sender *sender, uint32_t kind, uint32_t value, con
         if (first < length)
             memcpy(sender->data, (const uint8_t *)data + first, length - first);
     }
+    /* release: pairs with the load in receiver_header; who reads this word sees the tail that was published before it */
+#ifdef STEPGATE_MUTANT_RELAXED_TAIL
+    atomic_store_explicit(ring_header(sender->control, sender->tail), word, memory_order_relaxed);
+#else
+    atomic_store_explicit(ring_header(sender->control, sender->tail), word, memory_order_release);
+#endif
     sender->at = ring_ahead(sender->at, size, sender->capacity);
     sender->tail += size;
     sender->blocked = false;
@@ -141,6 +154,26 @@ static bool receiver_sees(struct shm_receiver *receiver, uint64_t tail)
     return true;
 }
 
+/*
+ * receiver_header -- of the record at head: from beside tail if it is one of the newest, else from the ring. A record that takes its place there
+ * begins SHM_HEADERS * 8 bytes or more behind this one, and everything before it was published before its header was stored: whoever
+ * reads that header (acquire) and then tail sees tail that far ahead, and reads the ring instead.
+ */
+static void receiver_header(const struct shm_receiver *receiver, uint32_t header[2])
+{
+    const uint64_t newest = SHM_HEADERS * UINT64_C(8);
+
+    if (receiver->tail - receiver->head < newest) {
+        uint64_t word =
+            atomic_load_explicit(ring_header(receiver->control, receiver->head), memory_order_acquire);
+        if (atomic_load_explicit(&receiver->control->tail, memory_order_acquire) - receiver->head < newest) {
+            memcpy(header, &word, sizeof(word));
+            return;
+        }
+    }
+    memcpy(header, receiver->data + receiver->at, 2 * sizeof(header[0]));
+}
+
 /* shm_receiver_take -- everything is copied before it is checked: the memory is the producer's to change. */
 int shm_receiver_take(struct shm_receiver *receiver, struct shm_record *record, void *buffer, size_t room)
 {
@@ -154,7 +187,7 @@ int shm_receiver_take(struct shm_receiver *receiver, struct shm_record *record, 
         if (!receiver_sees(receiver, tail))
             return -STEPGATE_EPROTOCOL;
     }
-    memcpy(header, receiver->data + receiver->at, sizeof(header));
+    receiver_header(receiver, header);
     uint32_t kind = header[0] >> RING_KIND_SHIFT, length = header[0] & RING_LENGTH_MASK;
     uint64_t size = ring_size(length);
     bool valid = kind == SHM_RECORD_NOTIFY

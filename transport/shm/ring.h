@@ -24,9 +24,13 @@
 
 enum shm_record_kind { SHM_RECORD_NOTIFY = 1, SHM_RECORD_MESSAGE = 2 };
 
-/* In shared memory. Each word is alone on its line. */
+#define SHM_HEADERS 7U /* fill the cache line of tail */
+
+/* In shared memory. Each word is alone on its line, but for the headers behind tail. */
 struct shm_ring_control {
     alignas(SHM_LINE) _Atomic uint64_t tail; /* the producer's position: everything before it is published */
+    /* Headers of the newest records, by position / 8 modulo their number, once more: who waits for a notify finds it in the line that told of it. */
+    _Atomic uint64_t header[SHM_HEADERS];
     alignas(SHM_LINE) _Atomic uint64_t
         head; /* the consumer's position: everything before it may be overwritten */
     alignas(SHM_LINE) _Atomic uint32_t armed;  /* the consumer wants its doorbell rung at the next record */

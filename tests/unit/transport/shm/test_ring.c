@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -215,13 +217,59 @@ static void hostile_record_is_a_broken_protocol(void **state)
         3U << 24,                                                     /* a kind that is not known */
     };
 
-    atomic_store(&both->control->tail, 64);
-    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
-        memcpy(both->data, &headers[i], sizeof(headers[i]));
+    for (size_t i = 0; i < 2 * (sizeof(headers) / sizeof(headers[0])); i++) {
+        /* beside tail, or in the ring where newer records may have taken its place there */
+        uint64_t tail = i % 2 == 0 ? 48 : 64;
+        both->receiver.tail = 0;
+        atomic_store(&both->control->tail, tail);
+        atomic_store(&both->control->header[0], i % 2 == 0 ? headers[i / 2] : 0);
+        memcpy(both->data, &headers[i / 2], sizeof(headers[0]));
         assert_int_equal(shm_receiver_take(&both->receiver, &record, buffer, sizeof(buffer)),
                          -STEPGATE_EPROTOCOL);
         assert_int_equal(both->receiver.head, 0);
     }
+}
+
+#define MANY 100000
+
+/* produce -- notifies, and among them messages, as fast as there is room. */
+static void *produce(void *context)
+{
+    struct both *both = context;
+    uint8_t data[64];
+
+    for (uint32_t i = 0; i < MANY; i++) {
+        uint32_t length = i % 5 == 0 ? 1 + i % 64 : 0;
+        both_fill(data, length, i);
+        while (shm_sender_put(&both->sender, length > 0 ? SHM_RECORD_MESSAGE : SHM_RECORD_NOTIFY, i, data,
+                              length) == -STEPGATE_EAGAIN)
+            sched_yield();
+        if (i % 1000 < 500) /* now close behind each other, now far */
+            sched_yield();
+    }
+    return NULL;
+}
+
+static void a_header_is_that_of_its_record_however_far_the_producer_is_ahead(void **state)
+{
+    struct both *both = *state;
+    struct shm_record record;
+    uint8_t data[64], want[64];
+    pthread_t producer;
+
+    assert_int_equal(pthread_create(&producer, NULL, produce, both), 0);
+    for (uint32_t i = 0; i < MANY; i++) {
+        int status;
+        while ((status = shm_receiver_take(&both->receiver, &record, data, sizeof(data))) == 0)
+            sched_yield();
+        assert_int_equal(status, 1);
+        assert_int_equal(record.value, i);
+        assert_int_equal(record.length, i % 5 == 0 ? 1 + i % 64 : 0);
+        both_fill(want, record.length, i);
+        assert_memory_equal(data, want, record.length);
+        shm_receiver_release(&both->receiver);
+    }
+    pthread_join(producer, NULL);
 }
 
 int main(void)
@@ -237,6 +285,7 @@ int main(void)
         RING_TEST(tail_that_moves_back_is_a_broken_protocol),
         RING_TEST(hostile_head_is_a_broken_protocol),
         RING_TEST(hostile_record_is_a_broken_protocol),
+        RING_TEST(a_header_is_that_of_its_record_however_far_the_producer_is_ahead),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
