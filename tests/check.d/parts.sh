@@ -129,7 +129,7 @@ part_sanitize() {
 part_thread() {
     build_in build/tsan -DSTEPGATE_SANITIZE=thread || return
     # The examples have one thread, and compute; and ThreadSanitizer knows no threads in the child of a fork.
-    TSAN_OPTIONS=halt_on_error=1 aside unit_in build/tsan -E 'unit-worker-examples|test_fork'
+    TSAN_OPTIONS=halt_on_error=1 aside unit_in build/tsan -E 'unit-worker-examples|test_fork|test_fleet'
     aside try "tsan catches a relaxed store" 200 tests/mutants/race
     gather
 }
