@@ -184,6 +184,7 @@ static void apply_pass(struct apply *apply, const struct apply_part *part)
         sum.gradients = &sums;
         sum.factors = NULL;
         sum.count = 1;
+        sum.dtype = v->dtype == STEPGATE_F64 ? NUMBER_F64 : NUMBER_F32; /* whatever came over the wire */
     }
     if (v->dtype == STEPGATE_F64)
         optimizer_pass_f64(board->rule, board->kind, &options, &order->hyper, &pass, 0, part->n);

@@ -140,6 +140,9 @@ static void together(const struct one *c)
         optimizer_pass_f32(c->rule, c->kind, &c->options, &c->hyper, &pass, c->first, c->n);
 }
 
+/* Sums of weights: powers of two, whose inverse may stand for a division or not (it would be infinite, or rounded), and others. */
+static const double divisors[] = {0.25, 1, 3.5, 0x1p29, 0x1p31, 0x1p127, 0x1p-140, 0x1p-60};
+
 /* check -- one rule and kind over random shapes. */
 static void check(const struct optimizer_rule *rule, enum optimizer_kind kind, bool wide)
 {
@@ -159,7 +162,9 @@ static void check(const struct optimizer_rule *rule, enum optimizer_kind kind, b
         c.hyper = scalars();
         c.sum = (struct mean_sum){gradients, random_below(&source, 2) ? factors : NULL,
                                   1 + random_below(&source, SLOTS_MAX), 3, wide ? NUMBER_F64 : NUMBER_F32};
-        c.sum.divisor = (double)c.sum.count;
+        c.sum.divisor = random_below(&source, 3)
+                            ? (double)c.sum.count
+                            : divisors[random_below(&source, sizeof(divisors) / sizeof(divisors[0]))];
         for (size_t w = 0; w < SLOTS_MAX; w++) {
             factors[w] = (float)(random_below(&source, 9) + 1) / 4;
             gradients[w] = gradient[w] + (wide ? 8 : 4) * c.shift;
