@@ -260,7 +260,7 @@ static int server_waiter(const struct stepgate_server *server, struct waiter **o
     bool shm = knob_int(&server->knobs, "transport") != KNOB_TRANSPORT_VERBS;
     unsigned pollers = server->lanes + (shm ? server->workers : 0);
 
-    return waiter_new((enum waiter_mode)knob_int(&server->knobs, "wait"), pollers, out);
+    return waiter_new((enum patience_mode)knob_int(&server->knobs, "wait"), pollers, out);
 }
 
 /* server_device -- the name of a fabric's device; NULL: it has none. */

@@ -14,15 +14,10 @@
 #include "transport/base/error.h"
 #include "transport/place/cpus.h"
 
-/* Longer than a round trip over a wire or between two caches, shorter than it takes to sleep and be
- * woken a few times. */
-#define WAITER_SPIN_NS UINT64_C(50000)
-#define WAITER_YIELDS 8
 #define WAITER_LOOKS_PER_CLOCK 16 /* reading the clock costs about as much as looking at an empty queue */
 
 struct waiter {
-    enum waiter_mode mode;
-    bool spare; /* there are more processors than pollers */
+    struct patience patience;
     int epoll;
     int event; /* made readable by waiter_wake */
     atomic_bool woken;
@@ -39,14 +34,14 @@ static int waiter_system_error(int os_errno, const char *what)
 }
 
 /* waiter_new -- watches nothing but its own event yet. */
-int waiter_new(enum waiter_mode mode, unsigned pollers, struct waiter **out)
+int waiter_new(enum patience_mode mode, unsigned pollers, struct waiter **out)
 {
     struct waiter *waiter = malloc(sizeof(*waiter));
     int code;
 
     if (waiter == NULL)
         return error_set(STEPGATE_ENOMEM, 0, NULL, "no memory for a waiter");
-    *waiter = (struct waiter){.mode = mode, .spare = pollers > 0 && pollers < cpus_allowed()};
+    *waiter = (struct waiter){.patience = {.mode = mode, .spare = pollers > 0 && pollers < cpus_allowed()}};
     atomic_init(&waiter->woken, false);
     waiter->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (waiter->epoll < 0) {
@@ -159,19 +154,16 @@ static int waiter_look(struct waiter *waiter, const struct waiter_goal *goal)
     return goal->ready(goal->context) ? WAITER_READY : WAITER_TIMEOUT;
 }
 
-/* waiter_spin -- looks until the time `until`. */
-static int waiter_spin(struct waiter *waiter, uint64_t until, const struct waiter_goal *goal)
+/* waiter_spin -- looks some more. */
+static int waiter_spin(struct waiter *waiter, const struct waiter_goal *goal)
 {
-    for (;;) {
-        for (int i = 0; i < WAITER_LOOKS_PER_CLOCK; i++) {
-            int outcome = waiter_look(waiter, goal);
-            if (outcome != WAITER_TIMEOUT)
-                return outcome;
-            waiter_relax();
-        }
-        if (clock_now() >= until)
-            return WAITER_TIMEOUT;
+    for (int i = 0; i < WAITER_LOOKS_PER_CLOCK; i++) {
+        int outcome = waiter_look(waiter, goal);
+        if (outcome != WAITER_TIMEOUT)
+            return outcome;
+        waiter_relax();
     }
+    return WAITER_TIMEOUT;
 }
 
 /* waiter_milliseconds -- until the deadline, rounded up; -1: there is none. */
@@ -200,32 +192,31 @@ static int waiter_sleep(struct waiter *waiter, uint64_t deadline, const struct w
     return error_set(STEPGATE_ESYSTEM, errno, NULL, "cannot wait for descriptors");
 }
 
-/* waiter_wait -- spin, yield, sleep. */
+/* waiter_wait -- see waiter.h. */
 int waiter_wait(struct waiter *waiter, uint64_t deadline, const struct waiter_goal *goal)
 {
-    int outcome = waiter_look(waiter, goal);
+    int outcome = waiter_look(waiter, goal), code;
 
     if (outcome != WAITER_TIMEOUT)
         return outcome;
-    if (waiter->mode == WAITER_SPIN)
-        return waiter_spin(waiter, deadline, goal);
-    for (;;) {
-        if (waiter->mode == WAITER_ADAPTIVE) {
-            uint64_t until = clock_now() + WAITER_SPIN_NS;
-            if (waiter->spare)
-                outcome = waiter_spin(waiter, until < deadline ? until : deadline, goal);
-            for (int i = 0; outcome == WAITER_TIMEOUT && i < WAITER_YIELDS; i++) {
-                sched_yield();
-                outcome = waiter_look(waiter, goal);
-            }
-            if (outcome != WAITER_TIMEOUT)
-                return outcome;
+    for (uint64_t since = clock_now(), now = since;;) {
+        switch (patience_next(&waiter->patience, since, now)) {
+        case PATIENCE_LOOKS: outcome = waiter_spin(waiter, goal); break;
+        case PATIENCE_YIELDS:
+            sched_yield();
+            patience_gave(&waiter->patience, now, clock_now());
+            outcome = waiter_look(waiter, goal);
+            break;
+        default:
+            code = waiter_sleep(waiter, deadline, goal);
+            if (code < 0)
+                return code;
+            outcome = waiter_look(waiter, goal);
+            since = clock_now();
+            break;
         }
-        int code = waiter_sleep(waiter, deadline, goal);
-        if (code < 0)
-            return code;
-        outcome = waiter_look(waiter, goal);
-        if (outcome != WAITER_TIMEOUT || clock_now() >= deadline)
+        now = clock_now();
+        if (outcome != WAITER_TIMEOUT || now >= deadline)
             return outcome;
     }
 }

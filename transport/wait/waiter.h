@@ -2,11 +2,7 @@
 /*
  * waiter -- waits for any of several descriptors, by spinning, yielding and sleeping.
  *
- *   spin       never sleeps
- *   adaptive   spins for a short time, only if there are processors to spare; yields; then sleeps
- *   sleep      sleeps at once
- *
- * One thread waits on a waiter at a time; waiter_wake may be called from any thread and from a
+ * What it does when is patience's matter. One thread waits on a waiter at a time; waiter_wake may be called from any thread and from a
  * signal handler.
  */
 #ifndef TRANSPORT_WAIT_WAITER_H
@@ -15,10 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct waiter;
+#include "transport/wait/patience.h"
 
-/* In the order of the knob's choices. */
-enum waiter_mode { WAITER_SPIN = 0, WAITER_ADAPTIVE = 1, WAITER_SLEEP = 2 };
+struct waiter;
 
 enum waiter_outcome {
     WAITER_TIMEOUT = 0, /* the deadline passed, after one more look */
@@ -41,7 +36,7 @@ struct waiter_goal {
  * for parts of the same job; 0 if that is not known, which counts as more than there are
  * processors. Errors: ENOMEM, ELIMIT (descriptors), ESYSTEM.
  */
-int waiter_new(enum waiter_mode mode, unsigned pollers, struct waiter **out);
+int waiter_new(enum patience_mode mode, unsigned pollers, struct waiter **out);
 /* waiter_delete -- the descriptors stay open; sets NULL, safe on NULL. */
 void waiter_delete(struct waiter **waiter);
 

@@ -10,6 +10,7 @@
 
 #include "transport/base/knob.h"
 #include "transport/base/origin.h"
+#include "transport/wait/patience.h"
 #include "worker/session/session.h"
 
 struct job_route {
@@ -39,8 +40,7 @@ struct stepgate_job {
     atomic_bool
         service_stop; /* release store before the eventfd is written; acquire load after it was read */
     int service_fd;
-    int wait_mode;    /* enum knob_wait */
-    int spin, yields; /* how often a wait looks again before it yields, before it sleeps */
+    struct patience patience; /* of all its waits; guarded by lock */
     struct stepgate_model *models;
     uint64_t wait_ns;
 };

@@ -187,9 +187,8 @@ static void job_tune_wait(struct stepgate_job *job)
     cpu_set_t set;
     int cpus = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 
-    job->wait_mode = knob_int(&job->knobs, "wait");
-    job->spin = job->wait_mode == KNOB_WAIT_ADAPTIVE && cpus > 2 ? 2000 : 0;
-    job->yields = job->wait_mode == KNOB_WAIT_ADAPTIVE ? 40 : 0;
+    job->patience =
+        (struct patience){.mode = (enum patience_mode)knob_int(&job->knobs, "wait"), .spare = cpus > 2};
 }
 
 /* job_session -- routes and session from the knobs. */

@@ -61,6 +61,16 @@ static void wait_sleep(struct stepgate_job *job, uint64_t now, uint64_t deadline
     job->sleepers--;
 }
 
+/* wait_yield -- others of this processor go first; called and returns with the lock held. */
+static void wait_yield(struct stepgate_job *job, uint64_t now)
+{
+    job_unlock(job);
+    sched_yield();
+    uint64_t back = clock_now();
+    job_lock(job);
+    patience_gave(&job->patience, now, back);
+}
+
 /* wait_interrupted -- takes an interrupt. A try leaves it to the thread that sleeps, if there is one. */
 static bool wait_interrupted(struct stepgate_job *job, bool once)
 {
@@ -87,7 +97,7 @@ static void wait_later(struct stepgate_job *job)
 int wait_until(struct stepgate_job *job, int ms, int64_t fallback_ms, int timeout_code, const char *what,
                wait_attempt *attempt, void *context)
 {
-    uint64_t start = clock_now(), now = start;
+    uint64_t start = clock_now(), now = start, since = start;
     uint64_t deadline = clock_after(start, ms >= 0 ? ms : fallback_ms);
     int status, round = 0;
 
@@ -119,14 +129,13 @@ int wait_until(struct stepgate_job *job, int ms, int64_t fallback_ms, int timeou
                 session_fail(job->session);
             break;
         }
-        if (job->wait_mode == KNOB_WAIT_SPIN || round < job->spin)
-            continue;
-        if (round < job->spin + job->yields) {
-            job_unlock(job);
-            sched_yield();
-            job_lock(job);
-        } else {
+        switch (patience_next(&job->patience, since, now)) {
+        case PATIENCE_LOOKS: break;
+        case PATIENCE_YIELDS: wait_yield(job, now); break;
+        default:
             wait_sleep(job, now, deadline);
+            since = clock_now();
+            break;
         }
         now = clock_now();
     }

@@ -20,7 +20,7 @@
 #include "transport/base/knob.h"
 #include "transport/wait/waiter.h"
 
-static const enum waiter_mode modes[] = {WAITER_SPIN, WAITER_ADAPTIVE, WAITER_SLEEP};
+static const enum patience_mode modes[] = {PATIENCE_SPIN, PATIENCE_ADAPTIVE, PATIENCE_SLEEP};
 
 /* What a test waits for. */
 struct goal {
@@ -58,7 +58,7 @@ static struct waiter_goal goal_of(struct goal *goal)
 }
 
 /* waiter_of -- a waiter of a mode; many pollers, so that adaptive does not count on a processor of its own. */
-static struct waiter *waiter_of(enum waiter_mode mode)
+static struct waiter *waiter_of(enum patience_mode mode)
 {
     struct waiter *waiter = NULL;
 
@@ -172,7 +172,7 @@ static void a_readable_descriptor_ends_the_sleep(void **state)
 static void what_is_pending_when_arming_is_looked_at_before_sleeping(void **state)
 {
     (void)state;
-    struct waiter *waiter = waiter_of(WAITER_SLEEP);
+    struct waiter *waiter = waiter_of(PATIENCE_SLEEP);
     struct goal goal = {.fd = -1, .pending = 2, .ready_after = 3};
     struct waiter_goal for_waiter = goal_of(&goal);
     uint64_t begin = clock_now();
@@ -285,7 +285,7 @@ static void no_wake_between_threads_is_ever_lost(void **state)
 static void waking_keeps_errno(void **state)
 {
     (void)state;
-    struct waiter *waiter = waiter_of(WAITER_SLEEP);
+    struct waiter *waiter = waiter_of(PATIENCE_SLEEP);
     errno = 77;
     waiter_wake(waiter);
     assert_int_equal(errno, 77);
@@ -295,7 +295,7 @@ static void waking_keeps_errno(void **state)
 static void a_descriptor_that_cannot_be_waited_for_is_refused(void **state)
 {
     (void)state;
-    struct waiter *waiter = waiter_of(WAITER_SLEEP);
+    struct waiter *waiter = waiter_of(PATIENCE_SLEEP);
     assert_int_equal(waiter_add_fd(waiter, -1), -STEPGATE_EINVAL);
     waiter_delete(&waiter);
     waiter_delete(&waiter);
@@ -304,9 +304,9 @@ static void a_descriptor_that_cannot_be_waited_for_is_refused(void **state)
 static void the_modes_are_those_of_the_knob(void **state)
 {
     (void)state;
-    assert_int_equal(WAITER_SPIN, KNOB_WAIT_SPIN);
-    assert_int_equal(WAITER_ADAPTIVE, KNOB_WAIT_ADAPTIVE);
-    assert_int_equal(WAITER_SLEEP, KNOB_WAIT_SLEEP);
+    assert_int_equal(PATIENCE_SPIN, KNOB_WAIT_SPIN);
+    assert_int_equal(PATIENCE_ADAPTIVE, KNOB_WAIT_ADAPTIVE);
+    assert_int_equal(PATIENCE_SLEEP, KNOB_WAIT_SLEEP);
 }
 
 int main(void)
