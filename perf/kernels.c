@@ -31,10 +31,10 @@ static const struct optimizer_rule *kernels_rule(const char *name)
 }
 
 /* kernels_new -- see kernels.h. */
-int kernels_new(struct kernels *k, const char *optimizer, const char *kind, size_t slots, size_t n, bool huge,
-                char *text, size_t bytes)
+int kernels_new(struct kernels *k, const char *optimizer, const char *kind, size_t slots, size_t n,
+                enum memory_pages pages, char *text, size_t bytes)
 {
-    *k = (struct kernels){.memory.huge = huge, .n = n / STREAM_UNIT * STREAM_UNIT, .slot_count = slots};
+    *k = (struct kernels){.memory.pages = pages, .n = n / STREAM_UNIT * STREAM_UNIT, .slot_count = slots};
     k->rule = kernels_rule(optimizer);
     if (k->rule == NULL) {
         snprintf(

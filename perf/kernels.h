@@ -29,9 +29,9 @@ struct kernels {
     struct optimizer_hyper hyper;
 };
 
-/* kernels_new -- arrays for `slots` contributions of n elements, on huge pages or not; kind: of instructions, "auto" is the best. 0, or -1 with one line in `text`. */
+/* kernels_new -- arrays for `slots` contributions of n elements, on these pages; kind: of instructions, "auto" is the best. 0, or -1 with one line in `text`. */
 int kernels_new(struct kernels *kernels, const char *optimizer, const char *kind, size_t slots, size_t n,
-                bool huge, char *text, size_t bytes);
+                enum memory_pages pages, char *text, size_t bytes);
 void kernels_free(struct kernels *kernels);
 /* kernels_bytes -- what one pass over one element must move: (slots + 1) * 4 for the mean alone, (slots + 2 + 2 * state) * 4 with the rule. */
 double kernels_bytes(const struct kernels *kernels, enum kernels_what what, size_t slots);

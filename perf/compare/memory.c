@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * memory -- the ps's kernels as a share of what memory gives in the same run: the best of read, copy, triad and add, ordinary or non-temporal, with
- * the same threads and the same kind of pages. All kernels take turns, round by round; of each the best pass counts, as in STREAM.
+ * the same threads and the same kind of pages. All kernels take turns, round by round; of each the best pass counts, as in STREAM. And so whole steps of a job.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "perf/compare/table.h"
+#include "perf/job.h"
 #include "perf/kernels.h"
 
 #define MEMORY_GOAL 0.9
+#define MEMORY_STEP_GOAL 0.8
+#define MEMORY_WORKERS 2
+#define MEMORY_STEP_TURNS 3
+#define MEMORY_STEPS 12
+#define MEMORY_STEPS_WARMUP 3
 #define MEMORY_STREAMS_MAX 8
 
 /* memory_defaults -- the sizes that the goal is stated for. */
@@ -62,26 +68,44 @@ static void memory_round(struct kernels *k, struct team *team, const struct stre
     }
 }
 
+/* memory_reference -- the best of the streams; which one, and all of them in words. */
+static double memory_reference(const struct kernels *k, const struct stream_kernel *streams,
+                               const struct memory_best *best, const char **fastest, char *all, size_t bytes)
+{
+    double reference = 0;
+    size_t listed = 0;
+
+    for (size_t i = 0; streams[i].name != NULL; i++) {
+        double rate = streams[i].bytes * (double)k->n / (double)best->stream[i];
+        listed += (size_t)snprintf(all + listed, bytes - listed, "%s%s %.1f", i == 0 ? "" : ", ",
+                                   streams[i].name, rate);
+        *fastest = rate > reference ? streams[i].name : *fastest;
+        reference = rate > reference ? rate : reference;
+    }
+    return reference;
+}
+
+/* memory_note -- what ours was compared with. */
+static void memory_note(struct report *report, const char *what, uint64_t threads, const char *fastest,
+                        const char *all)
+{
+    report_note(report, "reference of %s with %llu thread%s: %s; GB/s of all: %s", what,
+                (unsigned long long)threads, threads == 1 ? "" : "s", fastest, all);
+}
+
 /* memory_threads -- one number of threads: a line for the reference, a row for each kernel and number of slots. */
 static size_t memory_threads(struct kernels *k, struct team *team, const struct stream_kernel *streams,
                              const struct settings *s, uint64_t threads, struct report *report)
 {
     static const char *const names[2] = {"aggregate", "apply"};
     struct memory_best best = {0};
-    size_t missed = 0, fastest = 0;
-    double reference = 0;
+    const char *fastest = "";
+    size_t missed = 0;
     char all[256];
-    size_t listed = 0;
 
     for (uint64_t round = 0; round < s->rounds; round++)
         memory_round(k, team, streams, s, &best);
-    for (size_t i = 0; streams[i].name != NULL; i++) {
-        double rate = streams[i].bytes * (double)k->n / (double)best.stream[i];
-        listed += (size_t)snprintf(all + listed, sizeof(all) - listed, "%s%s %.1f", i == 0 ? "" : ", ",
-                                   streams[i].name, rate);
-        fastest = rate > reference ? i : fastest;
-        reference = rate > reference ? rate : reference;
-    }
+    double reference = memory_reference(k, streams, &best, &fastest, all, sizeof(all));
     for (int what = 0; what < 2; what++)
         for (size_t j = 0; j < s->slots.count; j++) {
             double rate = kernels_bytes(k, (enum kernels_what)what, s->slots.value[j]) * (double)k->n /
@@ -92,53 +116,129 @@ static size_t memory_threads(struct kernels *k, struct team *team, const struct 
                      threads == 1 ? "" : "s");
             missed += !compare_row(report, name, rate, reference, "GB/s", rate / reference, MEMORY_GOAL);
         }
-    report_note(report, "reference with %llu thread%s: %s; GB/s of all: %s", (unsigned long long)threads,
-                threads == 1 ? "" : "s", streams[fastest].name, all);
+    memory_note(report, "kernels", threads, fastest, all);
     return missed;
+}
+
+/* memory_plan -- whole steps with as many lanes as threads; workers leave their gradients as they are, for their writing is not the ps's. */
+static struct job_plan memory_plan(const struct settings *s, uint64_t parameters, uint64_t threads)
+{
+    struct job_plan plan = job_plan_of(s, MEMORY_WORKERS, parameters);
+
+    plan.transport = "shm";
+    plan.wait = "adaptive";
+    plan.shards = 1;
+    plan.variables = 1;
+    plan.lanes = threads;
+    plan.warmup = MEMORY_STEPS_WARMUP;
+    plan.iterations = MEMORY_STEPS;
+    plan.rewrite = false;
+    return plan;
+}
+
+/*
+ * memory_step -- whole steps, in turns with the streams over memory that processes share: of the steps the best median counts. k: any arrays on such pages. A model
+ * that a cache can hold has no goal.
+ */
+static enum test_end memory_step(struct kernels *k, struct team *team, const struct stream_kernel *streams,
+                                 const struct settings *s, uint64_t threads, struct report *report,
+                                 size_t *missed, char *text, size_t bytes)
+{
+    static struct job_result result;
+    const struct job_plan plan = memory_plan(s, k->n, threads);
+    struct memory_best best = {0};
+    uint64_t median = 0;
+    const char *fastest = "";
+    char all[256], name[64];
+
+    for (int turn = 0; turn < MEMORY_STEP_TURNS; turn++) {
+        if (job_measure(&plan, &result, text, bytes) != 0)
+            return TEST_FAILED;
+        memory_least(&median, (uint64_t)histogram_percentile(&result.step, 0.5));
+        for (uint64_t round = 0; round < s->rounds; round++)
+            for (size_t i = 0; streams[i].name != NULL; i++)
+                memory_least(&best.stream[i], kernels_stream(k, team, &streams[i]));
+    }
+    double reference = memory_reference(k, streams, &best, &fastest, all, sizeof(all));
+    double rate = kernels_bytes(k, KERNELS_APPLY, MEMORY_WORKERS) * (double)k->n / (double)median;
+    snprintf(name, sizeof(name), "step %d workers, %llu lane%s", MEMORY_WORKERS, (unsigned long long)threads,
+             threads == 1 ? "" : "s");
+    *missed += !compare_row(report, name, rate, reference, "GB/s", rate / reference,
+                            k->stream_stores ? MEMORY_STEP_GOAL : 0);
+    memory_note(report, "steps", threads, fastest, all);
+    return TEST_OK;
+}
+
+/* memory_team -- what is done with one number of threads. */
+static enum test_end memory_team(struct kernels *k, bool steps, const struct stream_kernel *streams,
+                                 const struct settings *s, uint64_t threads, struct report *report,
+                                 size_t *missed, char *text, size_t bytes)
+{
+    enum test_end end = TEST_OK;
+    struct team *team;
+
+    if (team_new((unsigned)threads, s->bind, &team, text, bytes) != 0)
+        return TEST_REFUSED;
+    if (steps)
+        end = memory_step(k, team, streams, s, threads, report, missed, text, bytes);
+    else
+        *missed += memory_threads(k, team, streams, s, threads, report);
+    team_delete(&team);
+    return end;
+}
+
+/* memory_part -- the kernels, or whole steps, of one size with every number of threads. */
+static enum test_end memory_part(bool steps, const struct stream_kernel *streams, const struct settings *s,
+                                 uint64_t parameters, struct report *report, size_t *missed, char *text,
+                                 size_t bytes)
+{
+    struct kernels kernels;
+    enum test_end end = TEST_OK;
+    uint64_t most = 1;
+
+    for (size_t i = 0; !steps && i < s->slots.count; i++)
+        most = s->slots.value[i] > most ? s->slots.value[i] : most;
+    if (kernels_new(&kernels, s->optimizer, s->kernels, most, parameters,
+                    steps ? MEMORY_SHARED : memory_pages_of(s->pages), text, bytes) != 0)
+        return TEST_REFUSED;
+    for (size_t t = 0; end == TEST_OK && t < s->threads.count; t++)
+        end = memory_team(&kernels, steps, streams, s, s->threads.value[t], report, missed, text, bytes);
+    kernels_free(&kernels);
+    return end;
 }
 
 /* memory_run -- see the top. */
 static enum test_end memory_run(const struct settings *s, struct report *report, char *text, size_t bytes)
 {
     const struct stream_kernel *streams = memory_streams(s->kernels);
-    size_t missed = 0, rows = 0;
-    uint64_t most = 0;
+    enum test_end end = TEST_OK;
+    size_t missed = 0;
 
     if (streams == NULL) {
         snprintf(text, bytes, "this processor has no %s: give --kernels auto", s->kernels);
         return TEST_REFUSED;
     }
-    for (size_t i = 0; i < s->slots.count; i++)
-        most = s->slots.value[i] > most ? s->slots.value[i] : most;
     compare_columns(report);
-    for (size_t p = 0; p < s->parameters.count; p++) {
-        struct kernels kernels;
-        if (kernels_new(&kernels, s->optimizer, s->kernels, most, s->parameters.value[p], s->pages[0] == 'h',
-                        text, bytes) != 0)
-            return TEST_REFUSED;
-        for (size_t t = 0; t < s->threads.count; t++) {
-            struct team *team;
-            if (team_new((unsigned)s->threads.value[t], s->bind, &team, text, bytes) != 0) {
-                kernels_free(&kernels);
-                return TEST_REFUSED;
-            }
-            missed += memory_threads(&kernels, team, streams, s, s->threads.value[t], report);
-            rows += 2 * s->slots.count;
-            team_delete(&team);
-        }
-        kernels_free(&kernels);
-    }
-    return compare_end(missed, rows, text, bytes);
+    for (size_t p = 0; end == TEST_OK && p < s->parameters.count; p++)
+        for (int steps = 0; end == TEST_OK && steps < 2; steps++)
+            end = memory_part(steps != 0, streams, s, s->parameters.value[p], report, &missed, text, bytes);
+    if (end != TEST_OK)
+        return end;
+    return compare_end(missed, s->parameters.count * s->threads.count * (2 * s->slots.count + 1), text,
+                       bytes);
 }
 
 const struct perf_test compare_memory = {
     .name = "memory",
-    .purpose = "the ps's kernels, and the best of read, copy, triad and add on the same memory",
+    .purpose =
+        "the ps's kernels and whole steps, and the best of read, copy, triad and add on the same memory",
     .takes = SETTINGS_BIT(SETTINGS_SLOTS) | SETTINGS_BIT(SETTINGS_THREADS) |
              SETTINGS_BIT(SETTINGS_PARAMETERS) | SETTINGS_BIT(SETTINGS_OPTIMIZER) |
              SETTINGS_BIT(SETTINGS_KERNELS) | SETTINGS_BIT(SETTINGS_PAGES) | SETTINGS_BIT(SETTINGS_BIND) |
              SETTINGS_BIT(SETTINGS_ROUNDS),
-    .reads = "Bytes are those that a kernel has to move, as in aggregate and apply.",
+    .reads = "Bytes are those that a kernel has to move, as in aggregate and apply. step: a job over shm "
+             "whose workers leave their "
+             "gradients as they are;\nits reference is taken on memory that processes share.",
     .defaults = memory_defaults,
     .run = memory_run,
 };

@@ -35,7 +35,7 @@ static int machine_memory(uint64_t lanes, uint64_t parameters, double *out, char
     struct team *team;
     uint64_t best = UINT64_MAX, n = (parameters + STREAM_UNIT - 1) / STREAM_UNIT * STREAM_UNIT;
 
-    if (kernels_new(&kernels, "sgd", "auto", 1, n, true, text, bytes) != 0)
+    if (kernels_new(&kernels, "sgd", "auto", 1, n, MEMORY_HUGE, text, bytes) != 0)
         return -1;
     if (team_new((unsigned)lanes, "none", &team, text, bytes) != 0) {
         kernels_free(&kernels);

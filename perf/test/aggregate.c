@@ -63,8 +63,8 @@ static enum test_end aggregate_run_what(enum kernels_what what, const struct set
     report_columns(report, report_latency_columns, report_latency_column_count);
     for (size_t p = 0; end == TEST_OK && p < s->parameters.count; p++) {
         struct kernels kernels;
-        if (kernels_new(&kernels, s->optimizer, s->kernels, most, s->parameters.value[p], s->pages[0] == 'h',
-                        text, bytes) != 0)
+        if (kernels_new(&kernels, s->optimizer, s->kernels, most, s->parameters.value[p],
+                        memory_pages_of(s->pages), text, bytes) != 0)
             return TEST_REFUSED;
         for (size_t t = 0; end == TEST_OK && t < s->threads.count; t++) {
             struct team *team = NULL;
