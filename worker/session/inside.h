@@ -178,6 +178,12 @@ struct session_fetch {
     struct stepgate_region *words_region[SESSION_ROUTES_MAX], *rows_region[SESSION_ROUTES_MAX];
 };
 
+/* When nothing was found. */
+struct session_look {
+    uint64_t next;    /* the step, + 1; 0: never */
+    uint64_t changes; /* session_changes */
+};
+
 /* Where a shard has a copy. */
 struct session_copy {
     bool told;
@@ -249,7 +255,8 @@ struct session_model {
     bool
         lockstep; /* model_lockstep: every step has all workers, so what was announced stays until this worker goes on */
     uint32_t depth, quota;
-    struct rows rows; /* those of the push under way */
+    struct rows rows;                /* those of the push under way */
+    struct session_look pull_missed; /* lockstep: a pull of all variables */
     struct session_fetch fetch;
     uint64_t notices; /* announcements of lanes so far */
     int slot_kind;    /* what is being pushed now */

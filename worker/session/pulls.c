@@ -197,12 +197,27 @@ static uint64_t pulls_step(const struct session_model *model, int variable)
     return step == UINT64_MAX ? model->step : step;
 }
 
-/* pulls_attempt -- one look. */
+/* pulls_key -- what a look at all variables depends on: the step, and what has arrived. */
+static struct session_look pulls_key(const struct session_model *model)
+{
+    return (struct session_look){model->step + 1, session_changes(model->session)};
+}
+
+/* pulls_attempt -- one look. A wait looks very often, and a model may have very many variables: all of them are looked at only if something has arrived. */
 static int pulls_attempt(struct session_model *model, const struct session_want *want, uint64_t now)
 {
+    const struct session_look key = pulls_key(model);
+
     if (want->rows || !model->lockstep)
         return session_fetch_try(model, want, now);
-    return pulls_some(model, want->variable);
+    if (want->variable != STEPGATE_ALL)
+        return pulls_some(model, want->variable);
+    if (model->pull_missed.next == key.next && model->pull_missed.changes == key.changes)
+        return -STEPGATE_EAGAIN;
+    int status = pulls_some(model, want->variable);
+    if (status == -STEPGATE_EAGAIN)
+        model->pull_missed = key;
+    return status;
 }
 
 /* pulls_try -- looks, and if that was not enough looks again after what has arrived. */
