@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -141,7 +142,7 @@ static int plot_gnuplot(const char *script, char *text, size_t bytes)
 int plot_draw(const json_t *result, const char *path, char *text, size_t bytes)
 {
     const json_t *rows = json_object_get(result, "rows"), *first = json_array_get(rows, 0);
-    char script[] = "/tmp/stepgate-plot-XXXXXX";
+    char script[32];
 
     if (plot_terminal(path) == NULL) {
         snprintf(text, bytes, "cannot tell what picture %s is to be: end its name in .png or .svg", path);
@@ -154,14 +155,15 @@ int plot_draw(const json_t *result, const char *path, char *text, size_t bytes)
         snprintf(text, bytes, "there is nothing to draw with one size: give --all, or several sizes");
         return -1;
     }
-    int fd = mkstemp(script);
+    int fd = memfd_create("stepgate-plot", 0); /* gnuplot inherits it */
     FILE *to = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (to == NULL) {
+        snprintf(text, bytes, "cannot make a file in memory: %m");
         if (fd >= 0)
             close(fd);
-        snprintf(text, bytes, "cannot make a file in /tmp: %m");
         return -1;
     }
+    snprintf(script, sizeof(script), "/dev/fd/%d", fd);
     fprintf(to, "set terminal %s\nset output ", plot_terminal(path));
     plot_quoted(to, path);
     fputc('\n', to);
@@ -171,7 +173,11 @@ int plot_draw(const json_t *result, const char *path, char *text, size_t bytes)
         plot_steps(to, rows);
     else
         plot_script(to, result, json_object_get(first, "bw_bytes_per_s") != NULL);
-    int status = fclose(to) == 0 ? plot_gnuplot(script, text, bytes) : -1;
-    unlink(script);
+    int status = -1;
+    if (fflush(to) == 0)
+        status = plot_gnuplot(script, text, bytes);
+    else
+        snprintf(text, bytes, "cannot write a file in memory: %m");
+    fclose(to);
     return status;
 }

@@ -126,21 +126,6 @@ static int mpi_bucket(const char *program, uint64_t ranks, const struct mpi_case
     return 0;
 }
 
-/* mpi_compare -- for qsort. */
-static int mpi_compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-/* mpi_middle -- the median of some medians. */
-static double mpi_middle(double *values, size_t n)
-{
-    qsort(values, n, sizeof(*values), mpi_compare);
-    return values[n / 2];
-}
-
 /* mpi_ours -- one job: its median step. */
 static int mpi_ours(const struct settings *s, const struct mpi_case *c, uint64_t lanes, double *median,
                     char *text, size_t bytes)
@@ -172,8 +157,8 @@ static int mpi_case_rows(const char *program, const struct settings *s, const st
             if (mpi_ours(s, c, 1 + k, &ours[k][r], text, bytes) != 0 ||
                 mpi_run(program, 2 + k, c, bucket[k], s, &theirs[k][r], text, bytes) != 0)
                 return -1;
-    double our[2] = {mpi_middle(ours[0], rounds), mpi_middle(ours[1], rounds)};
-    double their[2] = {mpi_middle(theirs[0], rounds), mpi_middle(theirs[1], rounds)};
+    double our[2] = {compare_median(ours[0], rounds), compare_median(ours[1], rounds)};
+    double their[2] = {compare_median(theirs[0], rounds), compare_median(theirs[1], rounds)};
     const double goals[3] = {c->same_workers[0], c->same_workers[1], c->same_processes};
     for (size_t i = 0; i < 3; i++) {
         char name[80];

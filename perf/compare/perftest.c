@@ -158,21 +158,6 @@ static void perftest_add(struct perftest_values *values, double value)
         values->value[values->count++] = value;
 }
 
-/* perftest_compare -- for qsort. */
-static int perftest_compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-/* perftest_median -- of what could be used. */
-static double perftest_median(struct perftest_values *values)
-{
-    qsort(values->value, values->count, sizeof(values->value[0]), perftest_compare);
-    return values->value[values->count / 2];
-}
-
 /* perftest_case_row -- all rounds of one case. Negative: an error; else whether the goal is missed. */
 static int perftest_case_row(const struct settings *s, const struct perftest_case *c, char *device,
                              size_t room, struct report *report, size_t *discarded, char *text, size_t bytes)
@@ -193,7 +178,7 @@ static int perftest_case_row(const struct settings *s, const struct perftest_cas
         snprintf(text, bytes, "%s printed no number that can be used", c->theirs);
         return -1;
     }
-    double our = perftest_median(&ours), their = perftest_median(&theirs);
+    double our = compare_median(ours.value, ours.count), their = compare_median(theirs.value, theirs.count);
     snprintf(name, sizeof(name), "%s %s, %s bytes", c->ours, c->theirs, c->size);
     return !compare_row(report, name, our / (c->bandwidth ? 1e6 : 1e3), their / (c->bandwidth ? 1e6 : 1e3),
                         c->bandwidth ? "MB/s" : "us", c->bandwidth ? our / their : their / our, c->goal);

@@ -99,21 +99,6 @@ static int scaling_run_job(struct scaling *s, int job, size_t round, char *text,
     return 0;
 }
 
-/* scaling_order -- for qsort. */
-static int scaling_order(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-/* scaling_middle -- the median of the rounds. */
-static double scaling_middle(const struct scaling *s, double *values)
-{
-    qsort(values, s->rounds, sizeof(*values), scaling_order);
-    return values[s->rounds / 2];
-}
-
 /* scaling_row -- ours may be so many times theirs. */
 static void scaling_row(struct scaling *s, struct report *report, const char *name, double ours,
                         double theirs, const char *unit, double bound)
@@ -145,8 +130,8 @@ static void scaling_rows(struct scaling *s, struct report *report)
     char name[96];
 
     for (int j = 0; j < SCALING_JOBS; j++) {
-        step[j] = scaling_middle(s, s->step[j]);
-        cpu[j] = scaling_middle(s, s->cpu[j]);
+        step[j] = compare_median(s->step[j], s->rounds);
+        cpu[j] = compare_median(s->cpu[j], s->rounds);
     }
     scaling_sizes(s, report, step);
     snprintf(name, sizeof(name), "%llu variables, 1",

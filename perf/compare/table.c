@@ -2,6 +2,7 @@
 #include "perf/compare/table.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static const struct perf_test *const compare_table[] = {&compare_memory, &compare_mpi, &compare_perftest,
                                                         &compare_prefault, &compare_scaling};
@@ -10,6 +11,21 @@ static const struct perf_test *const compare_table[] = {&compare_memory, &compar
 const struct perf_test *compare_at(size_t i)
 {
     return i < sizeof(compare_table) / sizeof(compare_table[0]) ? compare_table[i] : NULL;
+}
+
+/* compare_order -- for qsort. */
+static int compare_order(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* compare_median -- see table.h. */
+double compare_median(double *values, size_t count)
+{
+    qsort(values, count, sizeof(*values), compare_order);
+    return values[count / 2];
 }
 
 /* compare_columns -- see table.h. */

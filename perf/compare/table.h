@@ -19,6 +19,8 @@ void compare_columns(struct report *report);
 /* compare_row -- one case; ratio is computed by the caller, goal 0: for information. Returns whether the goal is reached. */
 bool compare_row(struct report *report, const char *what, double ours, double theirs, const char *unit,
                  double ratio, double goal);
+/* compare_median -- of at least one value, which it sorts; the upper one of the two in the middle. */
+double compare_median(double *values, size_t count);
 /* compare_end -- TEST_OK, or TEST_FAILED with a line that says how many rows miss their goal. */
 enum test_end compare_end(size_t missed, size_t rows, char *text, size_t bytes);
 

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -232,26 +233,28 @@ static int picture_gnuplot(const char *script, struct fault *fault)
     return 0;
 }
 
-/* picture_draw_json -- write the script to a file of its own, have it drawn, remove it */
+/* picture_draw_json -- write the script to a file in memory, which gnuplot inherits, and have it drawn */
 static int picture_draw_json(const json_t *result, const char *name, const char *picture, struct fault *fault)
 {
-    char script[] = "/tmp/stepgate-picture-XXXXXX";
-    int fd = mkstemp(script);
+    char script[32];
+    int fd = memfd_create("stepgate-picture", 0);
     FILE *to = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (to == NULL) {
+        int code = errno;
         if (fd >= 0)
             close(fd);
-        return fault_set(fault, FAULT_PERMANENT, "can't make a file in /tmp (%s)", strerror(errno));
+        return fault_set(fault, FAULT_PERMANENT, "can't make a file in memory (%s)", strerror(code));
     }
+    snprintf(script, sizeof(script), "/dev/fd/%d", fd);
     int rc = picture_script(to, picture_terminal(picture), picture, result);
     if (rc < 0)
         fault_set(fault, FAULT_PERMANENT, "%s has no history of loss and accuracy: give a result of --json",
                   name);
-    if (fclose(to) != 0)
+    if (fflush(to) != 0)
         rc = fault_set(fault, FAULT_PERMANENT, "can't write %s (%s)", script, strerror(errno));
     if (rc == 0)
         rc = picture_gnuplot(script, fault);
-    unlink(script);
+    fclose(to);
     return rc;
 }
 
