@@ -120,9 +120,12 @@ static int lane_take(struct wire *wire, struct slot_header *header)
 /* lane_give -- answers a header by a token. */
 static int lane_give(struct wire *wire, const struct slot_header *header)
 {
-    const struct message token = {
-        .kind = MESSAGE_TOKEN, .step = header->step + 1, .sequence = header->sequence};
+    struct message token;
     uint8_t data[MESSAGE_BYTES_MAX];
+
+    message_begin(&token, MESSAGE_TOKEN);
+    token.step = header->step + 1;
+    token.sequence = header->sequence;
     int length = message_pack(&token, data);
 
     return length < 0 ? wire_fail(wire, length, "a token") : wire_send(wire, data, (uint32_t)length);

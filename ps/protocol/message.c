@@ -108,6 +108,13 @@ static void message_unpack_commit(struct bytes_reader *r, struct message *m)
         r->underflow = true;
 }
 
+/* message_begin -- see message.h. */
+void message_begin(struct message *m, int kind)
+{
+    memset(m, 0, offsetof(struct message, part));
+    m->kind = kind;
+}
+
 /* message_pack -- kind, then the fields of the kind. */
 int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
 {
@@ -387,8 +394,7 @@ int message_unpack(const void *data, size_t length, struct message *out)
 {
     struct bytes_reader r = {data, length, 0, false};
 
-    memset(out, 0, sizeof(*out));
-    out->kind = bytes_get_u8(&r);
+    message_begin(out, bytes_get_u8(&r));
     message_unpack_body(&r, out);
     if (r.underflow || r.used != r.size || out->model >= 256)
         return error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",

@@ -99,8 +99,6 @@ struct message {
     uint32_t shard, shards, workers, lanes;
     uint64_t group_bytes, cut_bytes;
     uint64_t offset, total;
-    uint32_t length; /* of part */
-    uint8_t part[MESSAGE_PART_BYTES];
     uint8_t fingerprint[MODEL_FINGERPRINT_BYTES];
     struct stepgate_descriptor descriptor;
     uint64_t arena_offset, header_offset, words_offset;
@@ -116,9 +114,19 @@ struct message {
     uint64_t verdict_step, staleness;
     uint64_t counters[4]; /* accepted, stale, non-finite, empty */
     uint32_t what;
-    char key[MESSAGE_TEXT_BYTES], value[MESSAGE_TEXT_BYTES];
-    struct stepgate_error error; /* ABORT */
+    uint32_t length; /* of part */
+    /* What is long; no kind has more than one of these. Last, so that a message that has none of them need not clear them: message_begin. */
+    union {
+        uint8_t part[MESSAGE_PART_BYTES];
+        struct {
+            char key[MESSAGE_TEXT_BYTES], value[MESSAGE_TEXT_BYTES];
+        };
+        struct stepgate_error error; /* ABORT */
+    };
 };
+
+/* message_begin -- a message of a kind that has nothing long, or sets all that it has; its other fields are 0. */
+void message_begin(struct message *message, int kind);
 
 /* message_pack -- writes the message into out (MESSAGE_BYTES_MAX bytes); returns its length, or -STEPGATE_EINVAL. */
 int message_pack(const struct message *message, uint8_t out[MESSAGE_BYTES_MAX]);

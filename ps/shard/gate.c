@@ -147,11 +147,12 @@ static void shard_report_step(struct shard_model *model, uint64_t now)
         return;
     }
     model->complete_sent = true;
-    const struct message complete = {.kind = MESSAGE_COMPLETE,
-                                     .model = model->number,
-                                     .step = model->step,
-                                     .rank = MESSAGE_EVERYBODY,
-                                     .slot_kind = initial ? SLOT_INITIAL : SLOT_GRADIENT};
+    struct message complete;
+    message_begin(&complete, MESSAGE_COMPLETE);
+    complete.model = model->number;
+    complete.step = model->step;
+    complete.rank = MESSAGE_EVERYBODY;
+    complete.slot_kind = initial ? SLOT_INITIAL : SLOT_GRADIENT;
 #ifdef STEPGATE_MUTANT_APPLY_BEFORE_COMMIT
     if (!initial) {
         struct message early = {.kind = MESSAGE_COMMIT,

@@ -116,14 +116,15 @@ static void leader_spread(struct shard *shard, const struct message *m, uint64_t
 static void leader_token(struct shard *shard, struct shard_model *model, const struct mode_decision *d,
                          uint64_t now)
 {
-    const struct message token = {.kind = MESSAGE_TOKEN,
-                                  .model = model->number,
-                                  .step = d->step,
-                                  .sequence = d->sequence,
-                                  .verdict = (uint32_t)d->verdict,
-                                  .verdict_step = d->verdict_step,
-                                  .staleness = d->staleness};
+    struct message token;
 
+    message_begin(&token, MESSAGE_TOKEN);
+    token.model = model->number;
+    token.step = d->step;
+    token.sequence = d->sequence;
+    token.verdict = (uint32_t)d->verdict;
+    token.verdict_step = d->verdict_step;
+    token.staleness = d->staleness;
 #ifdef STEPGATE_MUTANT_TOKEN_LOST
     if (d->rank == 1 && d->step % 11 == 7)
         return;
@@ -147,6 +148,7 @@ static void leader_bitmap(const struct shard_model *model, const struct mode_dec
     size_t bits = (size_t)model->shard->config.workers * model->depth;
 
     commit->length = (uint32_t)((bits + 7) / 8);
+    memset(commit->part, 0, commit->length);
     for (uint32_t i = 0; i < d->count; i++) {
         size_t bit = (size_t)d->set[i].rank * model->depth + d->set[i].sequence % model->depth;
         commit->part[bit / 8] |= (uint8_t)(1u << (bit % 8));
@@ -176,11 +178,11 @@ static void leader_describe(struct shard_model *model, const struct mode_decisio
     struct leader_model *lead = model->shard->leads[model->number];
     struct optimizer_hyper hyper;
 
-    *commit = (struct message){.kind = MESSAGE_COMMIT,
-                               .model = model->number,
-                               .step = d->step,
-                               .slot_kind = SLOT_GRADIENT,
-                               .count = d->count};
+    message_begin(commit, MESSAGE_COMMIT);
+    commit->model = model->number;
+    commit->step = d->step;
+    commit->slot_kind = SLOT_GRADIENT;
+    commit->count = d->count;
     shard_tunes_take(&lead->tunes, &lead->numbers, d->step, &model->shard->config.log);
     optimizer_hyper_at(&lead->numbers, d->step, &lead->powers, &hyper);
     memcpy(commit->hyper, &hyper, sizeof(hyper));

@@ -79,7 +79,8 @@ static int order_rank(struct shard_model *model, uint32_t rank, const struct mes
         size_t bit = (size_t)rank * model->depth + sequence % model->depth;
         if (seal == NULL || seal->step != m->step || !(seal->weight > 0))
             continue;
-        if (m->set_kind == MESSAGE_SET_RANKS && !((unsigned)m->part[bit / 8] >> (bit % 8) & 1u))
+        if (m->set_kind == MESSAGE_SET_RANKS &&
+            (bit / 8 >= m->length || !((unsigned)m->part[bit / 8] >> (bit % 8) & 1u)))
             continue;
         status = order_member(model, rank, sequence);
     }

@@ -320,6 +320,7 @@ static void transfer_spans(struct session_model *model)
 /* transfer_absent -- tf: a bit for each variable without a gradient; it counts in that variable's mean for nothing. */
 static void transfer_absent(const struct session_model *model, struct message *seal)
 {
+    memset(seal->part, 0, sizeof(seal->part));
     for (uint32_t v = 0; v < model->model->count; v++) {
         if (!model->variables[v].absent)
             continue;
@@ -331,13 +332,14 @@ static void transfer_absent(const struct session_model *model, struct message *s
 /* transfer_seal -- the contribution is out: says so to every shard, with its weight, and what the ps must know of its numbers. */
 static int transfer_seal(struct session_model *model, uint64_t now)
 {
-    struct message seal = {.kind = MESSAGE_SEAL,
-                           .model = model->number,
-                           .step = model->step,
-                           .sequence = model->sending,
-                           .weight = model->weight,
-                           .finite = true};
+    struct message seal;
 
+    message_begin(&seal, MESSAGE_SEAL);
+    seal.model = model->number;
+    seal.step = model->step;
+    seal.sequence = model->sending;
+    seal.weight = model->weight;
+    seal.finite = true;
     for (size_t v = 0; model->slot_kind == SLOT_GRADIENT && model->weight > 0 && v < model->model->count;
          v++) {
         seal.norm += model->variables[v].norm;
