@@ -67,7 +67,7 @@ begin_job() {
 }
 # trains NAME: waits until the output of worker 0, which is in that of NAME, has shown some steps
 trains() {
-    until_true 20 grep -qsE 'step [0-9]{2,}/' "$folder/$1.out" || wrong "the job does not train: $(cat "$folder"/*.err)"
+    until_true $((20 * slowness)) grep -qsE 'step [0-9]{2,}/' "$folder/$1.out" || wrong "the job does not train: $(cat "$folder"/*.err)"
 }
 # ends NAME SECONDS: waits for it; sets $status and $ended
 ends() {
