@@ -7,17 +7,16 @@
 #include "perf/lane.h"
 #include "perf/server.h"
 
-/* hub_port -- shares what the hub has opened. */
-static void hub_port(struct wire *port, const struct wire *hub)
+/* hub_ports -- of a hub that has been opened. */
+static int hub_ports(struct hub *hub, uint32_t connections)
 {
-    port->transport = hub->transport;
-    port->fabric = hub->fabric;
-    port->domain = hub->domain;
-    port->queue = hub->queue;
-    port->inline_most = hub->inline_most;
-    port->can.size = sizeof(port->can);
-    port->yields = hub->yields;
-    port->is_port = true;
+    hub->wire.ports = calloc(connections, sizeof(*hub->wire.ports));
+    if (hub->wire.ports == NULL)
+        return wire_wrong(&hub->wire, "no memory for connections");
+    hub->wire.port_count = connections;
+    for (uint32_t i = 0; i < connections; i++)
+        wire_port(&hub->wire.ports[i], &hub->wire, hub->wire.queue);
+    return 0;
 }
 
 /* hub_new -- see hub.h. */
@@ -29,15 +28,24 @@ int hub_new(struct hub *hub, const struct settings *s, uint32_t connections, cha
     hub->wire.yields = yields;
     hub->wire.can.size = sizeof(hub->wire.can);
     hub->wire.inline_most = (uint32_t)s->inline_bytes;
-    hub->wire.ports = calloc(connections, sizeof(*hub->wire.ports));
-    hub->wire.port_count = connections;
-    if (hub->wire.ports == NULL)
-        return wire_wrong(&hub->wire, "no memory for connections");
-    if (wire_open(&hub->wire, s, connections + 1) != 0)
+    if (wire_open(&hub->wire, s, connections + 1) != 0 || hub_ports(hub, connections) != 0)
         return -1;
-    for (uint32_t i = 0; i < connections; i++)
-        hub_port(&hub->wire.ports[i], &hub->wire);
     return server_listen(&hub->wire, s, true, address, bytes);
+}
+
+/* hub_beside -- see hub.h. */
+int hub_beside(struct hub *hub, struct wire *server, uint32_t connections)
+{
+    memset(hub, 0, sizeof(*hub));
+    int status = server->transport->queue_new(server->fabric, connections, &hub->queue);
+    if (status < 0)
+        return wire_fail(&hub->wire, status, "further connections");
+    wire_port(&hub->wire, server, hub->queue);
+    if (hub_ports(hub, connections) != 0)
+        return -1;
+    server->ports = hub->wire.ports;
+    server->port_count = connections;
+    return 0;
 }
 
 /* hub_attend -- one port. 0 or -1. */
@@ -77,7 +85,9 @@ void hub_free(struct hub *hub)
 {
     for (uint32_t i = 0; hub->wire.ports != NULL && i < hub->wire.port_count; i++)
         wire_free(&hub->wire.ports[i]);
-    wire_free(&hub->wire);
     free(hub->wire.ports);
     hub->wire.ports = NULL;
+    if (hub->queue != NULL)
+        hub->wire.transport->queue_delete(&hub->queue);
+    wire_free(&hub->wire);
 }

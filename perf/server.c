@@ -3,10 +3,12 @@
 
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "perf/child.h"
+#include "perf/hub.h"
 #include "perf/lane.h"
 
 /* server_ping -- ping-pong on the last byte. */
@@ -44,6 +46,30 @@ static int server_echo(struct wire *wire)
     }
 }
 
+/* server_narrow -- no further connections. */
+static void server_narrow(struct wire *wire)
+{
+    if (wire->hub == NULL)
+        return;
+    hub_free(wire->hub);
+    free(wire->hub);
+    wire->hub = NULL;
+    wire->ports = NULL;
+    wire->port_count = 0;
+}
+
+/* server_widen -- room for so many further connections of the same client; false: there is none. */
+static bool server_widen(struct wire *wire, uint64_t more)
+{
+    if (wire->is_port || wire->hub != NULL || more == 0 || more > UINT16_MAX)
+        return false;
+    wire->hub = calloc(1, sizeof(*wire->hub));
+    bool room = wire->hub != NULL && hub_beside(wire->hub, wire, (uint32_t)more) == 0;
+    if (!room)
+        server_narrow(wire);
+    return room;
+}
+
 /* server_obey -- see server.h. */
 int server_obey(struct wire *wire)
 {
@@ -74,12 +100,13 @@ int server_obey(struct wire *wire)
         return 0;
     case WIRE_TOKEN: return wire_tell(wire, &order) == 0 ? lane_tokens(wire) : -1;
     case WIRE_SLOT: return wire_tell(wire, &order) == 0 ? lane_slots(wire) : -1;
+    case WIRE_WIDEN: order.good = server_widen(wire, order.seed); return wire_tell(wire, &order);
     case WIRE_WORDS: lane_publish(wire, order.seed); return wire_tell(wire, &order);
     default: return wire_tell(wire, &order);
     }
 }
 
-/* server_answer -- orders until the client leaves. */
+/* server_answer -- orders, of all connections, until the client leaves the first one. */
 static int server_answer(struct wire *wire)
 {
     for (;;) {
@@ -87,6 +114,8 @@ static int server_answer(struct wire *wire)
             int n = wire_progress(wire);
             if (n < 0)
                 return wire->gone && wire->connected ? 0 : -1;
+            if (wire->hub != NULL && hub_progress(wire->hub) != 0)
+                return wire_wrong(wire, wire->hub->wire.text);
             if (n == 0)
                 sched_yield();
         }
@@ -156,6 +185,7 @@ int server_run(struct wire *wire, const struct settings *s)
         fflush(stdout);
         status = server_host(wire);
     }
+    server_narrow(wire);
     wire_free(wire);
     return status;
 }
@@ -180,6 +210,7 @@ static void server_live(void *context, int pipe)
     close(pipe);
     if (status == 0 && (status = server_host(wire)) != 0)
         fprintf(stderr, "stepgate-perf: server: %s\n", wire->text);
+    server_narrow(wire);
     wire_free(wire);
     _exit(status == 0 ? 0 : 1);
 }

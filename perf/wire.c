@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "perf/child.h"
@@ -97,7 +98,7 @@ static int wire_requested(struct wire *wire, const struct stepgate_event *event)
         wire->transport->request_refuse(event->request, wire_hello, sizeof(wire_hello));
         return 0;
     }
-    int status = wire->transport->endpoint_accept(event->request, wire->queue, wire->domain, wire_hello,
+    int status = wire->transport->endpoint_accept(event->request, to->queue, to->domain, wire_hello,
                                                   sizeof(wire_hello), to, &to->endpoint);
     return status < 0 ? wire_fail(wire, status, "accepting") : 0;
 }
@@ -136,7 +137,8 @@ int wire_progress(struct wire *wire)
         return wire_fail(wire, n, "polling");
     for (int i = 0; i < n; i++) {
         struct wire *to = events[i].endpoint != NULL ? events[i].endpoint->user : wire;
-        if (wire_take(to, &events[i]) != 0 && (to == wire || !to->gone)) /* a hub goes on without a port */
+        /* A hub goes on without a port. */
+        if (wire_take(to, &events[i]) != 0 && (to == wire || to->whole || !to->gone))
             return wire_wrong(wire, to->text);
     }
     if (n == 0 && wire->yields)
@@ -189,6 +191,18 @@ int wire_ask(struct wire *wire, struct wire_order *order)
         return -1;
     *order = wire->order;
     return 0;
+}
+
+/* wire_count -- see wire.h. */
+uint32_t wire_count(const struct wire *wire)
+{
+    return 1 + wire->port_count;
+}
+
+/* wire_at -- see wire.h. */
+struct wire *wire_at(struct wire *wire, uint32_t number)
+{
+    return number == 0 ? wire : &wire->ports[number - 1];
 }
 
 /* wire_inbound -- see wire.h. */
@@ -314,6 +328,19 @@ int wire_bind(struct wire *wire, const struct settings *s, unsigned index)
     return status < 0 ? wire_fail(wire, status, "binding") : 0;
 }
 
+/* wire_port -- see wire.h. */
+void wire_port(struct wire *port, const struct wire *of, struct stepgate_queue *queue)
+{
+    port->transport = of->transport;
+    port->fabric = of->fabric;
+    port->domain = of->domain;
+    port->queue = queue;
+    port->inline_most = of->inline_most;
+    port->can.size = sizeof(port->can);
+    port->yields = of->yields;
+    port->is_port = true;
+}
+
 /* wire_open -- see wire.h. */
 int wire_open(struct wire *wire, const struct settings *s, uint32_t connections)
 {
@@ -379,41 +406,77 @@ int wire_import(struct wire *wire)
     return status < 0 ? wire_fail(wire, status, "capabilities") : 0;
 }
 
+/* wire_join -- one connection of a client, until both ends may use each other's memory. */
+static int wire_join(struct wire *wire, const char *address)
+{
+    int status = wire->transport->endpoint_connect(wire->queue, wire->domain, address, wire_hello,
+                                                   sizeof(wire_hello), wire, &wire->endpoint);
+
+    if (status < 0)
+        return wire_fail(wire, status, "connecting");
+    if (wire_await(wire, &wire->connected, "the server does not accept") != 0 || wire_grant(wire) != 0 ||
+        wire_await(wire, &wire->heard, "the server does not grant its memory") != 0 || wire_import(wire) != 0)
+        return -1;
+    if (wire->inline_most > wire->can.inline_bytes)
+        wire->inline_most = wire->can.inline_bytes;
+    return 0;
+}
+
+/* wire_widen -- further connections of a client. */
+static int wire_widen(struct wire *wire, const char *address, uint64_t more, uint64_t half)
+{
+    struct wire_order order = {.what = WIRE_WIDEN, .seed = more};
+
+    if (wire_ask(wire, &order) != 0)
+        return -1;
+    if (order.good == 0)
+        return wire_wrong(wire, "the server has no room for so many connections: give a smaller -q (--qp)");
+    wire->ports = calloc(more, sizeof(*wire->ports));
+    if (wire->ports == NULL)
+        return wire_wrong(wire, "no memory for connections");
+    for (; wire->port_count < more; wire->port_count++) {
+        struct wire *port = &wire->ports[wire->port_count];
+        wire_port(port, wire, wire->queue);
+        port->whole = true;
+        if (wire_region(port, half) != 0 || wire_join(port, address) != 0) {
+            wire->port_count++; /* has what is to be freed */
+            return wire_wrong(wire, port->text);
+        }
+    }
+    return 0;
+}
+
 /* wire_client -- see wire.h. */
 int wire_client(struct wire *wire, const struct settings *s, uint64_t half)
 {
     char address[STEPGATE_ADDRESS_BYTES + WIRE_TEXT];
+    uint64_t more = s->qps > 1 ? s->qps - 1 : 0;
 
     memset(wire, 0, sizeof(*wire));
     wire->can.size = sizeof(wire->can);
+    wire->whole = true;
     if (s->server != NULL)
         snprintf(address, sizeof(address), strchr(s->server, ':') != NULL ? "%s" : "%s:%llu", s->server,
                  (unsigned long long)(s->port != 0 ? s->port : SERVER_PORT));
     wire->inline_most = (uint32_t)s->inline_bytes;
     if ((s->server == NULL && server_child(wire, s, address, sizeof(address)) != 0) ||
-        wire_open(wire, s, 2) != 0 || wire_bind(wire, s, 0) != 0 || wire_region(wire, half) != 0)
-        goto failed;
-    int status = wire->transport->endpoint_connect(wire->queue, wire->domain, address, wire_hello,
-                                                   sizeof(wire_hello), wire, &wire->endpoint);
-    if (status < 0) {
-        (void)wire_fail(wire, status, "connecting");
-        goto failed;
+        wire_open(wire, s, (uint32_t)more + 2) != 0 || wire_bind(wire, s, 0) != 0 ||
+        wire_region(wire, half) != 0 || wire_join(wire, address) != 0 ||
+        (more > 0 && wire_widen(wire, address, more, half) != 0)) {
+        (void)wire_close(wire);
+        return -1;
     }
-    if (wire_await(wire, &wire->connected, "the server does not accept") != 0 || wire_grant(wire) != 0 ||
-        wire_await(wire, &wire->heard, "the server does not grant its memory") != 0 || wire_import(wire) != 0)
-        goto failed;
-    if (wire->inline_most > wire->can.inline_bytes)
-        wire->inline_most = wire->can.inline_bytes;
     return 0;
-
-failed:
-    (void)wire_close(wire);
-    return -1;
 }
 
 /* wire_close -- see wire.h. */
 int wire_close(struct wire *wire)
 {
+    for (uint32_t i = 0; i < wire->port_count; i++)
+        wire_free(&wire->ports[i]);
+    free(wire->ports);
+    wire->ports = NULL;
+    wire->port_count = 0;
     wire_free(wire);
     int status = child_end(&wire->peer);
     lines_delete(&wire->lines);

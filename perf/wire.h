@@ -4,7 +4,8 @@
  * host: the measuring one makes the other. Over verbs without it one is the server, started by hand, and the other is given its address.
  *
  * Each has a region of two halves of the same size: what the peer writes or reads, and what is written from or read into. A measuring client
- * sends orders, one for each case; its server does its part of each until the client leaves.
+ * sends orders, one for each case; its server does its part of each until the client leaves. With -q there are further connections between the
+ * two, each with a region of its own: the client's on the queue of the first one, the server's on a hub's.
  */
 #ifndef PERF_WIRE_H
 #define PERF_WIRE_H
@@ -30,7 +31,8 @@ enum wire_what {
     WIRE_LINES = 6,  /* until they are stopped: answers on the lines that both processes have */
     WIRE_TOKEN = 7,  /* until the next order: takes headers, answers each by a token (lane.h) */
     WIRE_SLOT = 8,   /* until the next order: takes contributions, confirms each (lane.h) */
-    WIRE_WORDS = 9   /* lets the parameters of step `seed` be read (lane.h) */
+    WIRE_WORDS = 9,  /* lets the parameters of step `seed` be read (lane.h) */
+    WIRE_WIDEN = 10  /* makes room for `seed` further connections */
 };
 
 struct wire_order {
@@ -38,6 +40,8 @@ struct wire_order {
     uint64_t good; /* in the answer */
     uint64_t offset, size, seed;
 };
+
+struct hub;
 
 struct wire {
     const struct stepgate_transport_v1 *transport;
@@ -64,15 +68,18 @@ struct wire {
     uint32_t message_bytes;
     uint8_t message[WIRE_MESSAGE];
     struct stepgate_descriptor descriptor;
-    uint64_t taken;     /* notifies that were answered: lane.c */
-    struct wire *ports; /* of a hub, one for each connection; else NULL */
+    uint64_t taken;       /* notifies that were answered: lane.c */
+    uint64_t first, seen; /* completions before a flow, and those that it has counted: transfer.c */
+    struct wire *ports; /* of a hub one for each connection, of others one for each further one; else NULL */
     uint32_t port_count;
-    bool is_port;         /* fabric, domain and queue are the hub's */
-    bool yields;          /* gives its processor away whenever there is nothing to do */
+    struct hub *hub; /* of a server whose client has further connections: what has its ports; else NULL */
+    bool is_port;    /* fabric, domain and queue are another one's */
+    bool whole;      /* a client's: it fails with any of its connections */
+    bool yields;     /* gives its processor away whenever there is nothing to do */
     char text[WIRE_TEXT]; /* what went wrong */
 };
 
-/* wire_client -- the measuring end, connected; half: bytes that a case needs at most. 0, or -1 with `text` in the wire. */
+/* wire_client -- the measuring end, connected as often as the settings say; half: bytes that a case needs at most. 0, or -1 with `text` in the wire. */
 int wire_client(struct wire *wire, const struct settings *settings, uint64_t half);
 /* wire_close -- the client has no more orders; the process made here ends. 0, or -1 if it failed. */
 int wire_close(struct wire *wire);
@@ -82,6 +89,9 @@ int wire_progress(struct wire *wire);
 /* wire_tell -- sends an order; wire_ask -- and waits for its answer. 0 or -1. */
 int wire_tell(struct wire *wire, const struct wire_order *order);
 int wire_ask(struct wire *wire, struct wire_order *order);
+/* wire_count, wire_at -- the connections of a client: number 0 is the wire itself. */
+uint32_t wire_count(const struct wire *wire);
+struct wire *wire_at(struct wire *wire, uint32_t number);
 /* wire_inbound, wire_outbound -- the halves. */
 uint8_t *wire_inbound(const struct wire *wire);
 uint8_t *wire_outbound(const struct wire *wire);
@@ -98,6 +108,8 @@ int wire_send(struct wire *wire, const void *data, uint32_t bytes);
 
 /* What makes the two ends of a wire. */
 
+/* wire_port -- makes a wire of zeros one that shares what another one has opened, with a queue. */
+void wire_port(struct wire *port, const struct wire *of, struct stepgate_queue *queue);
 /* wire_open -- fabric, domain and queue for so many connections, in a wire of zeros. */
 int wire_open(struct wire *wire, const struct settings *settings, uint32_t connections);
 /* wire_bind -- the calling thread to a processor of its own, if there are two: the measuring one is number 0. */

@@ -8,6 +8,10 @@
 #include "perf/trial.h"
 
 #define TRANSFER_SEED 7
+#define TRANSFER_CONNECTIONS                                                                                 \
+    "With -q the connections between the two processes take turns; each has -t operations under way, and "   \
+    "iterations and bytes are those of\n"                                                                    \
+    "all together.\n"
 
 /* transfer_bw_defaults -- large messages. */
 static void transfer_bw_defaults(struct settings *s)
@@ -17,6 +21,7 @@ static void transfer_bw_defaults(struct settings *s)
     s->iterations = 5000;
     s->warmup = 100;
     s->cq_moderation = 16;
+    s->qps = 1;
 }
 
 /* transfer_ping -- one write each way; both see it by its last byte. */
@@ -83,49 +88,111 @@ static int transfer_fetch(struct trial *t, const struct stint *stint, bool measu
     return 0;
 }
 
-/* transfer_count -- completions that came since `from` are bytes moved; every moderation'th write has one. */
-static void transfer_count(struct trial *t, uint64_t *seen, uint64_t each)
-{
-    uint64_t fresh = t->wire.completed - *seen;
+/* What a flow is made of. */
+struct transfer_flow {
+    struct trial *trial;
+    uint64_t each; /* operations to a completion */
+    bool measured, write;
+};
 
-    if (fresh == 0)
-        return;
-    *seen = t->wire.completed;
-    window_add(&t->window, perf_clock_now(), fresh * each * t->size);
+/* transfer_lost -- one of the connections failed: its text is the trial's. */
+static int transfer_lost(struct trial *t, const struct wire *wire)
+{
+    return wire_wrong(&t->wire, wire->text);
 }
 
-/* transfer_flow -- `depth` operations under way until all are done; the last write's arrival is confirmed by the peer. */
+/* transfer_count -- a connection's completions that came since the last look are bytes moved; every each'th write has one. */
+static void transfer_count(const struct transfer_flow *flow, struct wire *wire)
+{
+    struct trial *t = flow->trial;
+    uint64_t fresh = wire->completed - wire->seen;
+
+    if (fresh == 0 || !flow->measured)
+        return;
+    wire->seen = wire->completed;
+    window_add(&t->window, perf_clock_now(), fresh * flow->each * t->size);
+}
+
+/* transfer_post -- operation `number` of a connection, from 0, once its window has room. */
+static int transfer_post(const struct transfer_flow *flow, struct wire *wire, uint64_t number)
+{
+    const struct trial *t = flow->trial;
+    unsigned more = (number + 1) % t->settings->post_list != 0 ? STEPGATE_POST_MORE : 0;
+    unsigned last = (number + 1) % flow->each == 0 ? STEPGATE_POST_COMPLETE : 0;
+
+    while (number - (wire->completed - wire->first) * flow->each >= t->settings->depth)
+        if (wire_progress(wire) < 0)
+            return transfer_lost(flow->trial, wire);
+    int status = flow->write ? wire_write(wire, 0, t->size, last | more) : wire_read(wire, 0, t->size, more);
+    if (status != 0)
+        return transfer_lost(flow->trial, wire);
+    transfer_count(flow, wire);
+    return 0;
+}
+
+/* transfer_drain -- until all `posted` operations are done. A poll posts what was held back. */
+static int transfer_drain(const struct transfer_flow *flow, uint64_t posted)
+{
+    struct trial *t = flow->trial;
+
+    for (;;) {
+        t->completions = 0;
+        for (uint32_t c = 0; c < wire_count(&t->wire); c++) {
+            struct wire *wire = wire_at(&t->wire, c);
+            transfer_count(flow, wire);
+            t->completions += wire->completed - wire->first;
+        }
+        if (t->completions * flow->each >= posted)
+            return 0;
+        if (wire_progress(&t->wire) < 0)
+            return -1;
+    }
+}
+
+/* transfer_confirm -- every connection's answer comes behind its last byte; all are asked before the first one is waited for. */
+static int transfer_confirm(struct trial *t)
+{
+    const struct wire_order order = {.what = WIRE_IDLE};
+
+    for (uint32_t c = 0; c < wire_count(&t->wire); c++) {
+        struct wire *wire = wire_at(&t->wire, c);
+        wire->heard = false;
+        if (wire_tell(wire, &order) != 0)
+            return transfer_lost(t, wire);
+    }
+    for (uint32_t c = 0; c < wire_count(&t->wire); c++) {
+        struct wire *wire = wire_at(&t->wire, c);
+        if (wire_await(wire, &wire->heard, "the server does not answer") != 0)
+            return transfer_lost(t, wire);
+    }
+    return 0;
+}
+
+/* transfer_flow -- `depth` operations under way on each connection, which take turns, until all are done; the last writes' arrival is confirmed by the peer. */
 static int transfer_flow(struct trial *t, const struct stint *stint, bool measured, bool write)
 {
-    struct wire *wire = &t->wire;
-    uint64_t each = write ? t->settings->cq_moderation : 1, first = wire->completed, seen = first, i = 0;
-    struct wire_order order = {.what = WIRE_IDLE};
+    const struct transfer_flow flow = {t, write ? t->settings->cq_moderation : 1, measured, write};
+    uint32_t connections = wire_count(&t->wire), turn = 0;
+    uint64_t i = 0, rounds = 0;
 
+    for (uint32_t c = 0; c < connections; c++) {
+        struct wire *wire = wire_at(&t->wire, c);
+        wire->first = wire->seen = wire->completed;
+    }
     window_begin(&t->window, perf_clock_now());
-    for (; stint_goes_on(stint, i, each); i++) {
-        while (i - (wire->completed - first) * each >= t->settings->depth)
-            if (wire_progress(wire) < 0)
-                return -1;
-        unsigned more = (i + 1) % t->settings->post_list != 0 ? STEPGATE_POST_MORE : 0;
-        unsigned last = (i + 1) % each == 0 ? STEPGATE_POST_COMPLETE : 0;
-        int status = write ? wire_write(wire, 0, t->size, last | more) : wire_read(wire, 0, t->size, more);
-        if (status != 0)
+    for (; stint_goes_on(stint, i, flow.each * connections); i++) {
+        if (transfer_post(&flow, wire_at(&t->wire, turn), rounds) != 0)
             return -1;
-        if (measured)
-            transfer_count(t, &seen, each);
+        if (++turn == connections) {
+            turn = 0;
+            rounds++;
+        }
     }
-    while ((wire->completed - first) * each < i) { /* a poll posts what was held back */
-        if (wire_progress(wire) < 0)
-            return -1;
-        if (measured)
-            transfer_count(t, &seen, each);
-    }
-    if (write && wire_ask(wire, &order) != 0) /* the answer comes behind the last byte */
+    if (transfer_drain(&flow, i) != 0 || (write && transfer_confirm(t) != 0))
         return -1;
     if (measured)
         window_add(&t->window, perf_clock_now(), 0);
     t->iterations = i;
-    t->completions = wire->completed - first;
     return 0;
 }
 
@@ -141,27 +208,39 @@ static int transfer_read_flow(struct trial *t, const struct stint *stint, bool m
     return transfer_flow(t, stint, measured, false);
 }
 
-/* transfer_verify -- the last message, whole, at the other end of a write or at this end of a read. */
-static int transfer_verify(struct trial *t, bool read)
+/* transfer_verify_one -- a last message, whole, at the other end of a write or at this end of a read. 0, 1: its bytes are wrong, or -1. */
+static int transfer_verify_one(struct wire *wire, uint64_t size, uint64_t seed, bool read)
 {
-    struct wire *wire = &t->wire;
-    struct wire_order order = {
-        .what = read ? WIRE_FILL : WIRE_CHECK, .size = t->size, .seed = TRANSFER_SEED + t->size};
+    struct wire_order order = {.what = read ? WIRE_FILL : WIRE_CHECK, .size = size, .seed = seed};
     uint64_t before = wire->completed;
 
     if (read) {
-        memset(wire_outbound(wire), 0, t->size);
-        if (wire_ask(wire, &order) != 0 || wire_read(wire, 0, t->size, 0) != 0)
+        memset(wire_outbound(wire), 0, size);
+        if (wire_ask(wire, &order) != 0 || wire_read(wire, 0, size, 0) != 0)
             return -1;
         while (wire->completed == before)
             if (wire_progress(wire) < 0)
                 return -1;
-        return wire_holds(wire_outbound(wire), t->size, order.seed) ? 0 : 1;
+        return wire_holds(wire_outbound(wire), size, seed) ? 0 : 1;
     }
-    wire_fill(wire_outbound(wire), t->size, order.seed);
-    if (wire_write(wire, 0, t->size, 0) != 0 || wire_ask(wire, &order) != 0)
+    wire_fill(wire_outbound(wire), size, seed);
+    if (wire_write(wire, 0, size, 0) != 0 || wire_ask(wire, &order) != 0)
         return -1;
     return order.good != 0 ? 0 : 1;
+}
+
+/* transfer_verify -- over every connection, with bytes of its own. */
+static int transfer_verify(struct trial *t, bool read)
+{
+    int status = 0;
+
+    for (uint32_t c = 0; status == 0 && c < wire_count(&t->wire); c++) {
+        struct wire *wire = wire_at(&t->wire, c);
+        status = transfer_verify_one(wire, t->size, TRANSFER_SEED + t->size + ((uint64_t)c << 32), read);
+        if (status < 0)
+            (void)transfer_lost(t, wire);
+    }
+    return status;
 }
 
 struct transfer_kind {
@@ -176,6 +255,7 @@ static void transfer_row(struct trial *t, const struct transfer_kind *kind)
     if (!kind->notify)
         report_number(t->report, "size_bytes", (double)t->size);
     if (kind->bandwidth) {
+        report_number(t->report, "connections_count", (double)wire_count(&t->wire));
         report_number(t->report, "iterations", (double)t->iterations);
         report_bandwidth(t->report, &t->window, t->size);
         report_number(t->report, "completions_count", (double)t->completions);
@@ -208,12 +288,14 @@ static enum test_end transfer_case(struct trial *t, const struct transfer_kind *
 static void transfer_columns(struct report *report, const struct transfer_kind *kind)
 {
     static const struct report_column size = {"size_bytes", "bytes", 1, 0},
+                                      connections = {"connections_count", "conns", 1, 0},
                                       iterations = {"iterations", "iters", 1, 0},
                                       completions = {"completions_count", "completions", 1, 0};
 
     if (!kind->notify)
         report_columns(report, &size, 1);
     if (kind->bandwidth) {
+        report_columns(report, &connections, 1);
         report_columns(report, &iterations, 1);
         report_columns(report, report_bandwidth_columns, report_bandwidth_column_count);
         report_columns(report, &completions, 1);
@@ -284,16 +366,17 @@ const struct perf_test test_write_bw = {
     .name = "write_bw",
     .purpose = "one-sided writes, many under way, until the peer has confirmed the last byte",
     .takes = TRIAL_TAKES | TRIAL_SIZES | SETTINGS_BIT(SETTINGS_DEPTH) | SETTINGS_BIT(SETTINGS_POST_LIST) |
-             SETTINGS_BIT(SETTINGS_CQ_MODERATION) | SETTINGS_BIT(SETTINGS_INLINE),
+             SETTINGS_BIT(SETTINGS_CQ_MODERATION) | SETTINGS_BIT(SETTINGS_INLINE) |
+             SETTINGS_BIT(SETTINGS_QPS),
     .takes_server = true,
-    .reads = TRIAL_WHERE,
+    .reads = TRANSFER_CONNECTIONS TRIAL_WHERE,
     .defaults = transfer_bw_defaults,
     .run = write_bw_run};
 const struct perf_test test_read_bw = {.name = "read_bw",
                                        .purpose = "one-sided reads, many under way",
                                        .takes = TRIAL_TAKES | TRIAL_SIZES | SETTINGS_BIT(SETTINGS_DEPTH) |
-                                                SETTINGS_BIT(SETTINGS_POST_LIST),
+                                                SETTINGS_BIT(SETTINGS_POST_LIST) | SETTINGS_BIT(SETTINGS_QPS),
                                        .takes_server = true,
-                                       .reads = TRIAL_WHERE,
+                                       .reads = TRANSFER_CONNECTIONS TRIAL_WHERE,
                                        .defaults = transfer_bw_defaults,
                                        .run = read_bw_run};
