@@ -95,6 +95,14 @@ struct transfer_flow {
     bool measured, write;
 };
 
+/* transfer_each -- operations to a completion: no more than are under way at once, or none would ever come. A read has one always. */
+static uint64_t transfer_each(const struct settings *s, bool write)
+{
+    uint64_t each = write ? s->cq_moderation : 1;
+
+    return each < s->depth ? each : s->depth;
+}
+
 /* transfer_lost -- one of the connections failed: its text is the trial's. */
 static int transfer_lost(struct trial *t, const struct wire *wire)
 {
@@ -171,7 +179,7 @@ static int transfer_confirm(struct trial *t)
 /* transfer_flow -- `depth` operations under way on each connection, which take turns, until all are done; the last writes' arrival is confirmed by the peer. */
 static int transfer_flow(struct trial *t, const struct stint *stint, bool measured, bool write)
 {
-    const struct transfer_flow flow = {t, write ? t->settings->cq_moderation : 1, measured, write};
+    const struct transfer_flow flow = {t, transfer_each(t->settings, write), measured, write};
     uint32_t connections = wire_count(&t->wire), turn = 0;
     uint64_t i = 0, rounds = 0;
 
