@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "perf/clock.h"
+#include "perf/port.h"
+#include "perf/route.h"
 #include "stepgate/stepgate.h"
 
 #define JOB_TEXT 2048
@@ -321,6 +323,21 @@ static int job_loop(const struct job_process *p, struct stepgate_model *model, u
     return stepgate_step_pull(model, STEPGATE_ALL, JOB_STEP_MS, NULL);
 }
 
+/* job_route -- worker 0, before its first step: how its bytes will travel, and what the device has counted so far. */
+static int job_route(const struct job_process *p, struct stepgate_job *job)
+{
+    struct job_result *r = &p->board->result;
+    int status = route_of(job, &r->can);
+
+    if (status < 0)
+        return status;
+    json_t *counters = port_counters(r->can.device, r->can.path.port);
+    size_t length = json_dumpb(counters, r->counters, sizeof(r->counters) - 1, JSON_COMPACT);
+    r->counters[length < sizeof(r->counters) ? length : 0] = '\0';
+    json_decref(counters);
+    return 0;
+}
+
 /* job_work -- a worker. */
 static int job_work(const struct job_process *p)
 {
@@ -335,6 +352,8 @@ static int job_work(const struct job_process *p)
         status = stepgate_job_join(options, JOB_JOIN_MS, &job);
     if (status >= 0)
         status = job_declare(p->plan, job, &model);
+    if (status >= 0 && p->index == 0)
+        status = job_route(p, job);
     if (status >= 0)
         status = job_loop(p, model, &steps);
     if (status >= 0 && p->index == 0) {

@@ -12,6 +12,9 @@
 
 #include "perf/histogram.h"
 #include "perf/settings.h"
+#include "stepgate/transport.h"
+
+#define JOB_COUNTERS 8192
 
 struct job_plan {
     const char *transport, *address; /* address: of the device (verbs), or NULL */
@@ -30,6 +33,8 @@ struct job_result {
     uint64_t bytes_pushed, bytes_pulled, bytes_copied; /* of worker 0, in all steps, warm-up included */
     uint64_t all_steps;
     char transport[32];
+    struct stepgate_capabilities can; /* of worker 0's connection to ps 0 */
+    char counters[JOB_COUNTERS]; /* JSON: what its device had counted before the first step; "": too much */
 };
 
 /* job_plan_of -- from settings that have the fields; workers and parameters are one of their lists each. */

@@ -112,33 +112,38 @@ static void trial_counted(struct report *report, json_t *deltas)
         report_note(report, "counted by the device: %s", line);
 }
 
-/* trial_port -- the device's port in one line, and what it has counted since `before`, which is taken over. */
-static void trial_port(struct trial *t, json_t *before)
+/* trial_port -- see trial.h. */
+void trial_port(struct report *report, const struct stepgate_capabilities *can, const char *more,
+                json_t *before)
 {
-    const struct stepgate_capabilities *can = &t->wire.can;
     json_t *port = port_new(can->device, &can->path), *after = port_counters(can->device, can->path.port);
     char line[512];
 
     if (port != NULL) {
         port_line(port, line, sizeof(line));
-        report_note(t->report, "%s, %u reads at once, %u bytes inline", line, can->reads_in_flight,
-                    t->wire.inline_most);
+        report_note(report, "%s, %u reads at once%s", line, can->reads_in_flight, more);
+    }
+    if (port != NULL && before != NULL) {
         json_t *deltas = port_deltas(before, after);
-        trial_counted(t->report, deltas);
-        report_condition(t->report, "hw_counters_delta", deltas);
+        trial_counted(report, deltas);
+        report_condition(report, "hw_counters_delta", deltas);
     }
     json_decref(port);
     json_decref(before);
     json_decref(after);
 }
 
+/* trial_software -- see trial.h. */
+void trial_software(struct report *report, const char *device)
+{
+    if (strncmp(device, "rxe", 3) == 0 || strncmp(device, "siw", 3) == 0)
+        report_note(report, "%s is a software device: not representative", device);
+}
+
 /* trial_notes -- what takes from the figures' worth. */
 static void trial_notes(struct trial *t, unsigned processors)
 {
-    const char *device = t->wire.can.device;
-
-    if (strncmp(device, "rxe", 3) == 0 || strncmp(device, "siw", 3) == 0)
-        report_note(t->report, "%s is a software device: not representative", device);
+    trial_software(t->report, t->wire.can.device);
     if (t->wire.peer > 0 && processors < 2)
         report_note(t->report, "both ends share one processor: these times are the scheduler's");
 }
@@ -148,6 +153,7 @@ enum test_end trial_run(const struct settings *s, uint64_t half, trial_cases cas
                         struct report *report, char *text, size_t bytes)
 {
     static struct trial t;
+    char more[64];
     unsigned processors = cpus_allowed(); /* before each end is bound to one */
 
     t = (struct trial){.settings = s, .report = report, .text = text, .bytes = bytes};
@@ -158,7 +164,8 @@ enum test_end trial_run(const struct settings *s, uint64_t half, trial_cases cas
     trial_conditions(&t);
     json_t *counters = port_counters(t.wire.can.device, t.wire.can.path.port);
     enum test_end end = cases(&t, kind);
-    trial_port(&t, counters);
+    snprintf(more, sizeof(more), ", %u bytes inline", t.wire.inline_most);
+    trial_port(report, &t.wire.can, more, counters);
     if (end == TEST_OK)
         trial_notes(&t, processors);
     if (wire_close(&t.wire) != 0 && end == TEST_OK) {

@@ -36,6 +36,12 @@ bool trial_serves(const struct settings *settings);
 /* trial_place -- transport and device among the conditions; path: of a connection, or NULL. */
 void trial_place(struct report *report, const char *transport, const char *device,
                  const struct stepgate_path *path);
+/* trial_port -- below the rows: a connection's port in one line, with `more` behind it, and what its device has counted since `before`, which is taken
+ * over; NULL: that is not known. Nothing where there is no RDMA device. */
+void trial_port(struct report *report, const struct stepgate_capabilities *can, const char *more,
+                json_t *before);
+/* trial_software -- a line that says of a software device that it is one. */
+void trial_software(struct report *report, const char *device);
 /* trial_measure -- warms a loop up, then measures it. 0 or -1. */
 int trial_measure(struct trial *trial, trial_loop loop);
 /* trial_cpu -- fills the column of processor time. */

@@ -5,6 +5,7 @@
 
 #include "perf/job.h"
 #include "perf/test/table.h"
+#include "perf/trial.h"
 
 static const struct report_column step_columns[] = {
     {"workers_count", "workers", 1, 0},
@@ -76,27 +77,48 @@ static unsigned step_state(const char *optimizer)
     return 0;
 }
 
-/* step_run -- every number of workers and parameters. */
-static enum test_end step_run(const struct settings *s, struct report *report, char *text, size_t bytes)
+/* step_place -- transport, device, path and time-outs; counters: what the device had counted before the first job's steps. */
+static void step_place(const struct job_result *r, json_t *counters, struct report *report)
 {
-    static struct job_result result;
+    trial_place(report, r->transport, r->can.device, &r->can.path);
+    report_condition(report, "reads_in_flight", json_integer(r->can.reads_in_flight));
+    trial_port(report, &r->can, "", counters);
+    trial_software(report, r->can.device);
+}
 
-    report_columns(report, step_columns, sizeof(step_columns) / sizeof(step_columns[0]));
-    report_columns(report, report_latency_columns, report_latency_column_count);
+/* step_jobs -- every number of workers and parameters; *counters: the device's, before the first one's steps. */
+static enum test_end step_jobs(const struct settings *s, struct job_result *result, json_t **counters,
+                               struct report *report, char *text, size_t bytes)
+{
     for (size_t w = 0; w < s->workers.count; w++)
         for (size_t p = 0; p < s->parameters.count; p++) {
             struct job_plan plan = job_plan_of(s, s->workers.value[w], s->parameters.value[p]);
-            if (job_measure(&plan, &result, text, bytes) != 0)
+            if (job_measure(&plan, result, text, bytes) != 0)
                 return TEST_FAILED;
-            step_row(&plan, &result, step_state(plan.optimizer), report);
+            step_row(&plan, result, step_state(plan.optimizer), report);
+            if (*counters == NULL)
+                *counters = json_loads(result->counters, 0, NULL);
         }
-    report_condition(report, "transport", json_string(result.transport));
     report_note(report, "gradients are %s in every step; parameters at the end: %s",
                 s->rewrite ? "written anew" : "left as they are",
                 strcmp(s->optimizer, "momentum") == 0 || strcmp(s->optimizer, "sgd") == 0
                     ? "equal to the bit to a plain loop's"
                     : "not compared");
     return TEST_OK;
+}
+
+/* step_run -- all jobs, and under what conditions. */
+static enum test_end step_run(const struct settings *s, struct report *report, char *text, size_t bytes)
+{
+    static struct job_result result;
+    json_t *counters = NULL;
+
+    report_columns(report, step_columns, sizeof(step_columns) / sizeof(step_columns[0]));
+    report_columns(report, report_latency_columns, report_latency_column_count);
+    enum test_end end = step_jobs(s, &result, &counters, report, text, bytes);
+    if (result.steps > 0)
+        step_place(&result, counters, report);
+    return end;
 }
 
 const struct perf_test test_step = {

@@ -599,6 +599,16 @@ const char *session_transport(const struct session *session)
     return name;
 }
 
+/* session_capabilities -- what the connection to the leader carries, and how it travels. */
+int session_capabilities(const struct session *session, struct stepgate_capabilities *out)
+{
+    struct stepgate_endpoint *endpoint = session->shards[0].control.link.endpoint;
+
+    return endpoint != NULL ? endpoint->transport->endpoint_capabilities(endpoint, out)
+                            : error_set(STEPGATE_EPEER, 0, "start the job again",
+                                        "ps 0 (%s) is not connected", session->shards[0].address);
+}
+
 /* session_stats -- a copy of the counters. */
 void session_stats(const struct session *session, struct stepgate_job_stats *stats)
 {

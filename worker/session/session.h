@@ -63,6 +63,8 @@ int session_barrier_try(struct session *session, uint64_t now);
 void session_waits_for(const struct session *session, char *text, size_t size);
 /* session_transport -- "shm", "verbs", "shm+verbs": what the control links use. */
 const char *session_transport(const struct session *session);
+/* session_capabilities -- of the control link to shard 0; out->size set by the caller. Errors: EPEER (it is down). */
+int session_capabilities(const struct session *session, struct stepgate_capabilities *out);
 void session_stats(const struct session *session, struct stepgate_job_stats *stats);
 uint32_t session_lanes(const struct session *session);
 
