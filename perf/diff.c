@@ -10,8 +10,11 @@ static const struct diff_merit {
     bool up;
     double scale;
 } diff_merits[] = {
-    {"ratio", "ratio", true, 1},       {"bw_bytes_per_s", "GB/s", true, 1e9},
-    {"step_ns_p50", "us", false, 1e3}, {"lat_ns_p50", "us", false, 1e3},
+    {"ratio", "ratio", true, 1},
+    {"bw_bytes_per_s", "GB/s", true, 1e9},
+    {"write_bw_bytes_per_s", "GB/s", true, 1e9},
+    {"step_ns_p50", "us", false, 1e3},
+    {"lat_ns_p50", "us", false, 1e3},
     {"rate_per_s", "/s", true, 1},
 };
 

@@ -130,8 +130,8 @@ static void report_cell(const struct report *report, const struct report_column 
         fprintf(report->screen, "%*s", width, value == NULL ? "" : "n small");
 }
 
-/* report_row -- see report.h. */
-void report_row(struct report *report)
+/* report_print -- the row that is being filled, below a heading if it is the first. */
+static void report_print(struct report *report)
 {
     const char *between = "";
 
@@ -156,6 +156,17 @@ void report_row(struct report *report)
     }
     fputc('\n', report->screen);
     fflush(report->screen);
+}
+
+/* report_row -- see report.h. */
+void report_row(struct report *report)
+{
+    bool shown = false;
+
+    for (size_t i = 0; i < report->column_count; i++)
+        shown = shown || report->columns[i].title != NULL;
+    if (shown)
+        report_print(report);
     json_array_append_new(report->rows, report->row);
     report->row = json_object();
 }

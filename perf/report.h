@@ -38,7 +38,7 @@ void report_condition(struct report *report, const char *key, json_t *value);
 /* report_set, report_number, report_text -- fields of the row that is being filled. A number that is negative or none becomes null. */
 void report_number(struct report *report, const char *key, double value);
 void report_text(struct report *report, const char *key, const char *value);
-/* report_row -- the row is complete: it is printed, below a heading if it is the first. */
+/* report_row -- the row is complete: it is printed, below a heading if it is the first; where no column is shown, nothing is. */
 void report_row(struct report *report);
 /* report_note -- a line below the rows, and in the JSON's "notes". */
 void report_note(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));

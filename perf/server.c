@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "perf/child.h"
@@ -188,6 +189,49 @@ int server_run(struct wire *wire, const struct settings *s)
     server_narrow(wire);
     wire_free(wire);
     return status;
+}
+
+/* server_forget -- the client that has left, so that there is a place for the next. */
+static void server_forget(struct wire *wire)
+{
+    const struct stepgate_transport_v1 *t = wire->transport;
+
+    t->remote_delete(&wire->remote);
+    t->endpoint_delete(&wire->endpoint);
+    t->region_delete(&wire->region);
+    wire->connected = wire->gone = wire->heard = false;
+    wire->completed = wire->notifies = 0;
+    wire->text[0] = '\0';
+}
+
+/* server_stay -- see server.h. While nobody is there it sleeps: it may be beside others that are measured. */
+int server_stay(struct wire *wire, const struct settings *s, int told)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+    char line[1 + WIRE_TEXT] = "";
+
+    wire->lines = NULL;
+    int status = server_open(wire, s, told >= 0, line, STEPGATE_ADDRESS_BYTES);
+    if (told >= 0) {
+        if (status != 0)
+            snprintf(line, sizeof(line), "!%s", wire->text);
+        status = write(told, line, strlen(line)) < 0 ? -1 : status;
+        close(told);
+    } else if (status == 0) {
+        printf("listening %s\n", line);
+        fflush(stdout);
+    }
+    while (status == 0) {
+        while (wire->endpoint == NULL && (status = wire_progress(wire)) >= 0)
+            nanosleep(&nap, NULL);
+        if (status < 0)
+            break;
+        status = 0;
+        (void)server_host(wire); /* a client that fails tells its user why */
+        server_forget(wire);
+    }
+    wire_free(wire);
+    return -1;
 }
 
 struct server_life {

@@ -11,6 +11,9 @@
 int server_run(struct wire *wire, const struct settings *settings);
 /* server_child -- in a process made here, wire->peer; where it listens goes to `address`. 0 or -1. */
 int server_child(struct wire *wire, const struct settings *settings, char *address, size_t bytes);
+/* server_stay -- serves one client after the other until a signal ends the process; returns only -1. `told`: where it listens is written there and that
+ * is closed, an error, too, behind a `!`; negative: it is printed. */
+int server_stay(struct wire *wire, const struct settings *settings, int told);
 /* server_listen -- begins to listen, and tells where. 0 or -1. */
 int server_listen(struct wire *wire, const struct settings *settings, bool free_port, char *address,
                   size_t bytes);

@@ -91,6 +91,16 @@ static const struct settings_row settings_table[SETTINGS_OPTIONS] = {
      SETTINGS_FLAG, ROW(measure), 0, 0},
     {0, "check", "", "predictions against simulated jobs in virtual time, and against jobs on this machine",
      SETTINGS_FLAG, ROW(check), 0, 0},
+    {0, "serve", "", "be what others measure the way to, until a signal ends it", SETTINGS_FLAG, ROW(serve),
+     0, 0},
+    {0, "servers", "HOST:PORT,...", "where the others serve; without a port it is that of --port",
+     SETTINGS_TEXT, ROW(servers), 0, 0},
+    {0, "hosts", "N|HOST,...", "rows of the table: processes on this machine, or with --servers hosts",
+     SETTINGS_TEXT, ROW(hosts), 0, 0},
+    {0, "launch", "COMMAND", "shell command that begins stepgate-perf on host %h; its arguments follow",
+     SETTINGS_TEXT, ROW(launch), 0, 0},
+    {0, "least", "SHARE", "of the median of all cells; one below it is slow", SETTINGS_TEXT, ROW(least), 0,
+     0},
     {0, "deadline", "SECONDS", "the whole command ends with an error after this time", SETTINGS_SECONDS,
      ROW(deadline), 1, 864000},
     {0, "json", "FILE", "the result as one JSON object; - is standard output", SETTINGS_TEXT, ROW(json), 0,
@@ -270,8 +280,8 @@ static int settings_agree(const struct settings *settings, char *text, size_t by
     else if (shm && settings_given(settings, SETTINGS_POST_LIST))
         snprintf(text, bytes,
                  "-l (--post-list) has no effect over shm: leave it out, or give --transport verbs");
-    else if (settings_given(settings, SETTINGS_PORT) && settings->server == NULL &&
-             (shm || settings->address != NULL))
+    else if (settings_given(settings, SETTINGS_PORT) && settings->server == NULL && !settings->serve &&
+             settings->servers == NULL && (shm || settings->address != NULL))
         snprintf(text, bytes, "-p (--port) has no effect where both ends are on this host: leave it out");
     else
         return 0;

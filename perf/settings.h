@@ -53,6 +53,11 @@ enum settings_option {
     SETTINGS_BACKUP,
     SETTINGS_MEASURE,
     SETTINGS_CHECK,
+    SETTINGS_SERVE,
+    SETTINGS_SERVERS,
+    SETTINGS_HOSTS,
+    SETTINGS_LAUNCH,
+    SETTINGS_LEAST,
     SETTINGS_DEADLINE,
     SETTINGS_JSON,
     SETTINGS_CSV,
@@ -72,12 +77,12 @@ struct settings_list {
 struct settings {
     uint64_t given; /* bits of the options on the command line */
     const char *device, *transport, *address, *optimizer, *wait, *bind, *kernels, *pages, *json, *csv, *plot,
-        *straggler;
+        *straggler, *servers, *hosts, *launch, *least;
     struct settings_list size, slots, parameters, workers, threads;
     uint64_t ib_port, iterations, qps, depth, cq_moderation, post_list, inline_bytes, port, warmup, variables,
         shards, lanes, rounds, memory_bandwidth, link_bandwidth, latency, backup;
     double duration, deadline, compute; /* seconds; duration 0: count iterations */
-    bool all, rewrite, measure, check;
+    bool all, rewrite, measure, check, serve;
     const char *server; /* what follows the options: the server of a client; NULL: none */
 };
 

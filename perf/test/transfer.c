@@ -5,7 +5,7 @@
 
 #include "perf/clock.h"
 #include "perf/test/table.h"
-#include "perf/trial.h"
+#include "perf/test/transfer.h"
 
 #define TRANSFER_SEED 7
 #define TRANSFER_CONNECTIONS                                                                                 \
@@ -24,8 +24,8 @@ static void transfer_bw_defaults(struct settings *s)
     s->qps = 1;
 }
 
-/* transfer_ping -- one write each way; both see it by its last byte. */
-static int transfer_ping(struct trial *t, const struct stint *stint, bool measured)
+/* transfer_ping -- see transfer.h. */
+int transfer_ping(struct trial *t, const struct stint *stint, bool measured)
 {
     struct wire *wire = &t->wire;
     struct wire_order order = {.what = WIRE_PING, .size = t->size};
@@ -204,14 +204,14 @@ static int transfer_flow(struct trial *t, const struct stint *stint, bool measur
     return 0;
 }
 
-/* transfer_write_flow -- writes. */
-static int transfer_write_flow(struct trial *t, const struct stint *stint, bool measured)
+/* transfer_write_flow -- see transfer.h. */
+int transfer_write_flow(struct trial *t, const struct stint *stint, bool measured)
 {
     return transfer_flow(t, stint, measured, true);
 }
 
-/* transfer_read_flow -- reads. */
-static int transfer_read_flow(struct trial *t, const struct stint *stint, bool measured)
+/* transfer_read_flow -- see transfer.h. */
+int transfer_read_flow(struct trial *t, const struct stint *stint, bool measured)
 {
     return transfer_flow(t, stint, measured, false);
 }
@@ -237,8 +237,8 @@ static int transfer_verify_one(struct wire *wire, uint64_t size, uint64_t seed, 
     return order.good != 0 ? 0 : 1;
 }
 
-/* transfer_verify -- over every connection, with bytes of its own. */
-static int transfer_verify(struct trial *t, bool read)
+/* transfer_verify -- see transfer.h; over every connection, with bytes of its own. */
+int transfer_verify(struct trial *t, bool read)
 {
     int status = 0;
 
