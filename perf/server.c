@@ -196,6 +196,7 @@ static void server_forget(struct wire *wire)
 {
     const struct stepgate_transport_v1 *t = wire->transport;
 
+    server_narrow(wire);
     t->remote_delete(&wire->remote);
     t->endpoint_delete(&wire->endpoint);
     t->region_delete(&wire->region);
@@ -230,6 +231,7 @@ int server_stay(struct wire *wire, const struct settings *s, int told)
         (void)server_host(wire); /* a client that fails tells its user why */
         server_forget(wire);
     }
+    server_narrow(wire);
     wire_free(wire);
     return -1;
 }
