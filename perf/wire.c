@@ -38,7 +38,10 @@ int wire_fail(struct wire *wire, int code, const char *what)
     if (wire->text[0] != '\0')
         return -1;
     exit_status_line(code, line, sizeof(line));
-    snprintf(wire->text, sizeof(wire->text), "%.100s: %.400s", what, line);
+    if (strstr(line, what) != NULL) /* why a connection was not made is also this thread's last error */
+        snprintf(wire->text, sizeof(wire->text), "%.500s", line);
+    else
+        snprintf(wire->text, sizeof(wire->text), "%.100s: %.400s", what, line);
     return -1;
 }
 
