@@ -44,11 +44,7 @@ static const struct report_column matrix_columns[] = {
 /* matrix_defaults -- as of the tests of one connection that moves large messages. */
 static void matrix_defaults(struct settings *s)
 {
-    trial_defaults(s);
-    s->size = (struct settings_list){{65536}, 1};
-    s->iterations = 5000;
-    s->warmup = 100;
-    s->cq_moderation = 16;
+    transfer_bw_defaults(s);
     s->shards = 2;
 }
 

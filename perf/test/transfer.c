@@ -13,8 +13,8 @@
     "iterations and bytes are those of\n"                                                                    \
     "all together.\n"
 
-/* transfer_bw_defaults -- large messages. */
-static void transfer_bw_defaults(struct settings *s)
+/* transfer_bw_defaults -- see transfer.h. */
+void transfer_bw_defaults(struct settings *s)
 {
     trial_defaults(s);
     s->size = (struct settings_list){{65536}, 1};

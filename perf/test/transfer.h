@@ -5,6 +5,8 @@
 
 #include "perf/trial.h"
 
+/* transfer_bw_defaults -- large messages. */
+void transfer_bw_defaults(struct settings *settings);
 /* transfer_ping -- one write each way, round trips. transfer_write_flow, transfer_read_flow -- many under way, a rate. Each is a trial_loop. */
 int transfer_ping(struct trial *trial, const struct stint *stint, bool measured);
 int transfer_write_flow(struct trial *trial, const struct stint *stint, bool measured);
