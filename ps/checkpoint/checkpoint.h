@@ -97,4 +97,8 @@ const struct checkpoint_tensor *checkpoint_find(const struct checkpoint *checkpo
 int checkpoint_read(const struct checkpoint *checkpoint, const char *name, int dtype, uint64_t first,
                     uint64_t elements, void *out);
 
+/* checkpoint_convert -- the same checkpoint in files of another number of shards, each variable whole in one of them, below dir (made if it is not
+ * there). The digests are checked first. Errors: those of checkpoint_verify and of making one, EALREADY (there is such a checkpoint there). */
+int checkpoint_convert(const char *folder, uint32_t shards, const char *dir, char out[PATH_MAX]);
+
 #endif

@@ -56,7 +56,7 @@ struct manifest {
     size_t key_count;
     struct manifest_key *changes; /* that are still to come, by step */
     size_t change_count;
-    struct manifest_number *numbers; /* each (rank, name) once */
+    struct manifest_number *numbers;
     size_t number_count;
     struct manifest_file *files; /* of shard 0, 1, ... */
     size_t file_count;           /* shards */

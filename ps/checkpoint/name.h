@@ -21,6 +21,11 @@
 #define NAME_TENSOR_BYTES 512 /* of any tensor's name, with the terminating zero */
 #define NAME_FILE_BYTES 256   /* of a file or folder within a folder, with the terminating zero */
 #define NAME_MANIFEST "manifest.json"
+#define NAME_DRAFT ".part" /* behind the name of a file that is being written */
+
+/* name_encode -- VARIABLE of a name, and of a model's in the manifest; name_decode: back again, false: it is none, or too long. */
+void name_encode(const char *name, char *out, size_t size);
+bool name_decode(const char *text, char *out, size_t size);
 
 /* name_parameters, name_averages, name_masters, name_slots, name_aux -- of the whole variable. */
 void name_parameters(const char *variable, char out[NAME_TENSOR_BYTES]);
@@ -30,7 +35,7 @@ void name_slots(const char *slot, const char *variable, char out[NAME_TENSOR_BYT
 void name_aux(uint32_t rank, const char *variable, char out[NAME_TENSOR_BYTES]);
 /* name_piece -- of the piece of a variable that begins with this row: out may be whole. */
 void name_piece(const char *whole, uint64_t first_row, char out[NAME_TENSOR_BYTES]);
-/* name_split -- the whole variable's name and the first row of a tensor; false: it is no piece, whole is the name and the row 0. */
+/* name_split -- the whole variable's name and the first row of a tensor; false: it is no piece, whole is the name and the row 0. whole may be tensor. */
 bool name_split(const char *tensor, char whole[NAME_TENSOR_BYTES], uint64_t *first_row);
 
 /* name_model -- the folder of a model; name_model_read: back again, for the listing of what has no manifest. A name too long for a folder ends with a
