@@ -119,7 +119,7 @@ part_sanitize() {
     aside tally "asan simulation" 300 build/asan/bin/stepgate-simulation --seeds 200
     aside tally "asan simulation in tf mode" 300 build/asan/bin/stepgate-simulation --mode tf --seeds 200
     aside scenarios build/asan --seeds 1
-    for script in bad_input_is_one_line_with_a_remedy example_loop_finds_the_line job_started_by_hand killed_ps_ends_the_job \
+    for script in bad_input_is_one_line_with_a_remedy ckpt_lists_verifies_prints_and_converts example_loop_finds_the_line job_started_by_hand killed_ps_ends_the_job \
         killed_worker_ends_the_job process_that_never_comes run_leaves_nothing_of_a_training_job; do
         STEPGATE_BIN=build/asan/bin aside try "asan integration $script" 200 "tests/integration/test_$script"
     done
