@@ -137,10 +137,29 @@ static struct job_plan memory_plan(const struct settings *s, uint64_t parameters
 }
 
 /*
- * memory_step -- whole steps, in turns with the streams over memory that processes share: of the steps the best median counts. k: any arrays on such pages. A model
- * that a cache can hold has no goal.
+ * memory_stream_all -- the streams over memory that processes share, with threads that are there only meanwhile: they hold this thread to a processor, and with it every
+ * process of a job that it starts.
  */
-static enum test_end memory_step(struct kernels *k, struct team *team, const struct stream_kernel *streams,
+static enum test_end memory_stream_all(struct kernels *k, const struct stream_kernel *streams,
+                                       const struct settings *s, uint64_t threads, struct memory_best *best,
+                                       char *text, size_t bytes)
+{
+    struct team *team;
+
+    if (team_new((unsigned)threads, s->bind, &team, text, bytes) != 0)
+        return TEST_REFUSED;
+    for (uint64_t round = 0; round < s->rounds; round++)
+        for (size_t i = 0; streams[i].name != NULL; i++)
+            memory_least(&best->stream[i], kernels_stream(k, team, &streams[i]));
+    team_delete(&team);
+    return TEST_OK;
+}
+
+/*
+ * memory_step -- whole steps, in turns with the streams: of the steps the best median counts. k: any arrays on pages that processes share. A model that a cache can
+ * hold has no goal.
+ */
+static enum test_end memory_step(struct kernels *k, const struct stream_kernel *streams,
                                  const struct settings *s, uint64_t threads, struct report *report,
                                  size_t *missed, char *text, size_t bytes)
 {
@@ -155,9 +174,9 @@ static enum test_end memory_step(struct kernels *k, struct team *team, const str
         if (job_measure(&plan, &result, text, bytes) != 0)
             return TEST_FAILED;
         memory_least(&median, (uint64_t)histogram_percentile(&result.step, 0.5));
-        for (uint64_t round = 0; round < s->rounds; round++)
-            for (size_t i = 0; streams[i].name != NULL; i++)
-                memory_least(&best.stream[i], kernels_stream(k, team, &streams[i]));
+        enum test_end end = memory_stream_all(k, streams, s, threads, &best, text, bytes);
+        if (end != TEST_OK)
+            return end;
     }
     double reference = memory_reference(k, streams, &best, &fastest, all, sizeof(all));
     double rate = kernels_bytes(k, KERNELS_APPLY, MEMORY_WORKERS) * (double)k->n / (double)median;
@@ -169,22 +188,18 @@ static enum test_end memory_step(struct kernels *k, struct team *team, const str
     return TEST_OK;
 }
 
-/* memory_team -- what is done with one number of threads. */
-static enum test_end memory_team(struct kernels *k, bool steps, const struct stream_kernel *streams,
+/* memory_team -- the kernels with one number of threads. */
+static enum test_end memory_team(struct kernels *k, const struct stream_kernel *streams,
                                  const struct settings *s, uint64_t threads, struct report *report,
                                  size_t *missed, char *text, size_t bytes)
 {
-    enum test_end end = TEST_OK;
     struct team *team;
 
     if (team_new((unsigned)threads, s->bind, &team, text, bytes) != 0)
         return TEST_REFUSED;
-    if (steps)
-        end = memory_step(k, team, streams, s, threads, report, missed, text, bytes);
-    else
-        *missed += memory_threads(k, team, streams, s, threads, report);
+    *missed += memory_threads(k, team, streams, s, threads, report);
     team_delete(&team);
-    return end;
+    return TEST_OK;
 }
 
 /* memory_part -- the kernels, or whole steps, of one size with every number of threads. */
@@ -202,7 +217,8 @@ static enum test_end memory_part(bool steps, const struct stream_kernel *streams
                     steps ? MEMORY_SHARED : memory_pages_of(s->pages), text, bytes) != 0)
         return TEST_REFUSED;
     for (size_t t = 0; end == TEST_OK && t < s->threads.count; t++)
-        end = memory_team(&kernels, steps, streams, s, s->threads.value[t], report, missed, text, bytes);
+        end = steps ? memory_step(&kernels, streams, s, s->threads.value[t], report, missed, text, bytes)
+                    : memory_team(&kernels, streams, s, s->threads.value[t], report, missed, text, bytes);
     kernels_free(&kernels);
     return end;
 }
