@@ -160,6 +160,7 @@ struct stepgate_model_info {
     int in_place;         /* 1: parameters are mapped in place */
     uint32_t copies_push; /* times the CPU copies a gradient on its way: 0 or 1 (library's buffers) */
     uint32_t copies_pull;
+    int checkpoints; /* 1: the ps have a folder for checkpoints */
 };
 /*
  * stepgate_model_commit -- collective: every worker declares the same; places, registers, takes initial values. info may be NULL.

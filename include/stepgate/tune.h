@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * TUNE -- what can be changed and looked at while a model trains: hyper-parameters, optimizer slots, moving averages, copies of one exact step,
+ * TUNE -- what can be changed and looked at while a model trains: hyper-parameters, optimizer slots, moving averages, copies of one exact step, checkpoints,
  * and what became of each worker's contributions. And observers, which read and are not counted.
  *
  * An observer is a process whose options say job_name=observer: it joins a job that runs (ps_hosts and the number of workers as a worker's; no
@@ -62,6 +62,15 @@ enum stepgate_what {
  */
 int stepgate_model_snapshot(struct stepgate_model *model, int what, const int *ids, size_t n,
                             void *const *out, int ms, uint64_t *step);
+
+/*
+ * stepgate_checkpoint -- asks the ps to write a checkpoint of this model as it is between two steps, and waits until it is complete on the disk; *step (may be NULL) is the step
+ * that training would go on with. Any worker may, at any time after commit; training goes on meanwhile, held up for one copy on each ps. With checkpoint_steps and
+ * checkpoint_seconds the ps write checkpoints without being asked. With ms 0: as every call, repeat it until it is done. A call that was given up does not take back the
+ * checkpoint. Errors: EAGAIN, ETIMEOUT, ESTATE (the ps have no folder for checkpoints; before commit; an observer), ESYSTEM (it could not be written: the
+ * text says which ps could not do what), ENOMEM, ELOST.
+ */
+int stepgate_checkpoint(struct stepgate_model *model, int ms, uint64_t *step);
 
 struct stepgate_contributions {
     size_t size;         /* set by the caller: sizeof(struct stepgate_contributions) */

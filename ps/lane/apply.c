@@ -445,9 +445,12 @@ static void apply_aux(const struct board *board, const struct apply_part *part)
     for (uint32_t i = 0; i < order->count; i++) {
         const struct board_contribution *c = &order->set[i];
         const uint8_t *slot = apply_slot(board, c, part->fragment);
-        if (apply_there(slot))
-            memcpy(board->aux + c->rank * board->shard->aux_bytes + part->fragment->state_offset,
-                   slot + plan_values(STEPGATE_AUX), part->n * number_bytes(part->variable->dtype));
+        if (!apply_there(slot))
+            continue;
+        if (board->aux_there != NULL)
+            board->aux_there[board_aux(board, c->rank, part->fragment->variable)] = 1;
+        memcpy(board->aux + c->rank * board->shard->aux_bytes + part->fragment->state_offset,
+               slot + plan_values(STEPGATE_AUX), part->n * number_bytes(part->variable->dtype));
     }
 }
 
@@ -544,6 +547,44 @@ static void apply_copy(const struct board *board, const struct apply_part *part)
     memcpy(order->target + offset, source + offset, bytes);
 }
 
+/* apply_keep_aux -- a checkpoint of what each worker has of its own. */
+static void apply_keep_aux(const struct board *board, const struct apply_part *part)
+{
+    const struct board_copy *copy = board->order.copy;
+    uint64_t bytes = part->n * number_bytes(part->variable->dtype);
+
+    for (uint32_t w = 0; w < board->workers; w++) {
+        size_t there = board_aux(board, w, part->fragment->variable);
+        uint64_t at = w * board->shard->aux_bytes + part->fragment->state_offset;
+        copy->aux_there[there] = board->aux_there[there];
+        memcpy(copy->aux + at, board->aux + at, bytes);
+    }
+}
+
+/* apply_keep -- a checkpoint of a fragment: its values, and all that the next step depends on. */
+static void apply_keep(const struct board *board, const struct apply_part *part)
+{
+    const struct board_copy *copy = board->order.copy;
+    const struct model_variable *v = part->variable;
+    uint64_t offset = part->fragment->offset, state = part->fragment->state_offset,
+             wide = part->n * plan_state_element(v->dtype);
+
+    if (v->kind == STEPGATE_AUX) {
+        apply_keep_aux(board, part);
+        return;
+    }
+    memcpy(copy->parameters + offset, board->parameters[board->order.step & 1] + offset,
+           part->n * number_bytes(v->dtype));
+    if (v->kind == STEPGATE_ASSIGNED || v->frozen)
+        return;
+    for (unsigned s = 0; s < board->rule->slots; s++)
+        memcpy(copy->state[s] + state, board->state[s] + state, wide);
+    if (copy->master != NULL)
+        memcpy(copy->master + state, board->master + state, wide);
+    if (copy->average != NULL)
+        memcpy(copy->average + state, board->average + state, wide);
+}
+
 /* apply_part_of -- one order on one fragment. */
 static int apply_part_of(struct apply *apply, const struct apply_part *part)
 {
@@ -551,8 +592,12 @@ static int apply_part_of(struct apply *apply, const struct apply_part *part)
     bool sparse = part->variable->kind == STEPGATE_SPARSE && !part->variable->frozen;
 
     switch (board->order.kind) {
-    case BOARD_INITIAL: apply_initial(board, part); return 0;
+    case BOARD_INITIAL:
+        if (!board->order.restored)
+            apply_initial(board, part);
+        return 0;
     case BOARD_SNAPSHOT: apply_copy(board, part); return 0;
+    case BOARD_CHECKPOINT: apply_keep(board, part); return 0;
     case BOARD_MEASURE:
         if (sparse)
             return table_measure(apply->tables[part->number], &board->measures[apply->lane]);

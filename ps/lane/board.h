@@ -12,16 +12,19 @@
 
 #include "ps/optimizer/exact.h"
 #include "ps/optimizer/rule.h"
+#include "ps/protocol/model.h"
 #include "ps/protocol/plan.h"
 #include "ps/protocol/slot.h"
 
 enum board_order_kind {
-    BOARD_INITIAL = 1,    /* worker 0's initial values become step 0 */
+    BOARD_INITIAL =
+        1, /* worker 0's initial values become step 0, or a checkpoint was read and its step begins */
     BOARD_APPLY = 2,      /* the mean of the set, or of what was accumulated, makes the next step */
     BOARD_CARRY = 3,      /* nobody contributes: the values go over to the next step as they are */
     BOARD_ACCUMULATE = 4, /* the one contribution of the set is added to the accumulators */
     BOARD_MEASURE = 5,    /* the squares of the mean of the set, or of what was accumulated, are summed */
-    BOARD_SNAPSHOT = 6    /* something of this step is copied for a reader */
+    BOARD_SNAPSHOT = 6,   /* something of this step is copied for a reader */
+    BOARD_CHECKPOINT = 7  /* everything of this step is copied, to be written */
 };
 
 enum board_what {
@@ -37,6 +40,13 @@ struct board_contribution {
     float factor; /* weight, scaled down where the norm of this contribution is clipped; for gradients */
 };
 
+/* All that there is of a model at one step, each in an arena laid out like its source; NULL: there is none. */
+struct board_copy {
+    uint8_t *parameters;
+    uint8_t *state[OPTIMIZER_SLOTS_MAX], *master, *average, *aux;
+    uint8_t *aux_there; /* as in the board */
+};
+
 /* What the lanes are to do. Written by the shard while no order is under way. */
 struct board_order {
     int kind;
@@ -49,6 +59,8 @@ struct board_order {
     struct board_contribution *set; /* [workers * depth], by (rank, sequence) */
     int what;                       /* snapshot: enum board_what */
     uint8_t *target;                /* snapshot: an arena laid out like its source */
+    bool restored; /* initial: everything was read from a checkpoint, and lies where it belongs */
+    const struct board_copy *copy; /* checkpoint: where it goes */
 };
 
 struct board_slots {
@@ -74,7 +86,9 @@ struct board {
     uint8_t *average;                    /* NULL: none */
     uint8_t *sums;                       /* tf: what is accumulated; NULL in other modes */
     uint8_t *aux;                        /* one aux arena per worker; NULL: none */
-    struct board_slots *slots;           /* [workers] */
+    uint8_t *
+        aux_there; /* [workers][variables]: 1: that worker's value of an aux variable is in its arena; NULL: not noted */
+    struct board_slots *slots; /* [workers] */
     struct board_order order;
     /* order_number: raised by the shard, release; loaded by lanes, acquire: the order's fields are visible. */
     _Atomic uint64_t order_number;
@@ -95,6 +109,12 @@ struct board {
 static inline size_t board_arrived(const struct board *board, uint32_t lane, uint32_t rank, uint32_t slot)
 {
     return ((size_t)lane * board->workers + rank) * board->depth + slot;
+}
+
+/* board_aux -- the place of (rank, variable) in `aux_there`. */
+static inline size_t board_aux(const struct board *board, uint32_t rank, uint32_t variable)
+{
+    return (size_t)rank * board->declared->count + variable;
 }
 
 #endif

@@ -486,8 +486,10 @@ static void lane_open(struct lane *lane, struct lane_model *model)
     model->next_group = 0;
     apply_begin(model->apply);
     if (board->order.kind == BOARD_INITIAL) {
-        atomic_store_explicit(&words->writing[0], 0, memory_order_relaxed); /* published by applied[] */
-        atomic_store_explicit(&words->writing[1], UINT64_MAX, memory_order_relaxed);
+        uint64_t first = board->order.step;
+        /* published by applied[] */
+        atomic_store_explicit(&words->writing[first & 1], first, memory_order_relaxed);
+        atomic_store_explicit(&words->writing[(first & 1) ^ 1u], UINT64_MAX, memory_order_relaxed);
     }
     if (!lane_moves(board))
         return;
@@ -503,7 +505,7 @@ static void lane_open(struct lane *lane, struct lane_model *model)
 static void lane_ready(struct lane *lane, struct lane_model *model, uint32_t group)
 {
     struct board *board = model->board;
-    uint64_t step = board->order.kind == BOARD_INITIAL ? 0 : board->order.step + 1;
+    uint64_t step = board->order.kind == BOARD_INITIAL ? board->order.step : board->order.step + 1;
 
     /* release: whoever sees the step sees its bytes */
     atomic_store_explicit(&board->words[lane->config.number].applied[group], step, memory_order_release);

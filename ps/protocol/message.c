@@ -183,6 +183,7 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
         bytes_put_u32(&w, m->verdict);
         bytes_put_u64(&w, m->verdict_step);
         bytes_put_u64(&w, m->staleness);
+        bytes_put_u8(&w, (uint8_t)m->kept);
         break;
     case MESSAGE_ACCUMULATE:
     case MESSAGE_RELEASE:
@@ -238,8 +239,41 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
         bytes_put_u32(&w, m->what);
         break;
     case MESSAGE_SNAPSHOT_DONE:
+    case MESSAGE_CHECKPOINT:
         bytes_put_u32(&w, m->model);
         bytes_put_u64(&w, m->offset);
+        break;
+    case MESSAGE_CHECKPOINT_TAKE:
+    case MESSAGE_RESTORE:
+    case MESSAGE_RESTORED:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u64(&w, m->step);
+        break;
+    case MESSAGE_CHECKPOINT_WRITTEN:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u64(&w, m->step);
+        bytes_put_u64(&w, m->total);
+        bytes_put(&w, m->fingerprint, sizeof(m->fingerprint));
+        break;
+    case MESSAGE_CHECKPOINT_FAILED:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u64(&w, m->step);
+        message_pack_error(&w, &m->error);
+        break;
+    case MESSAGE_CHECKPOINT_DONE:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u64(&w, m->offset);
+        bytes_put_u64(&w, m->step);
+        bytes_put_u8(&w, m->finite);
+        if (!m->finite)
+            message_pack_error(&w, &m->error);
+        break;
+    case MESSAGE_CHECKPOINT_PROBE: bytes_put_text(&w, m->key); break;
+    case MESSAGE_AUX:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u32(&w, m->what);
+        bytes_put_u64(&w, m->offset);
+        message_pack_part(&w, m);
         break;
     case MESSAGE_BARRIER:
     case MESSAGE_BARRIER_OVER: bytes_put_u64(&w, m->step); break;
@@ -247,6 +281,7 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
     case MESSAGE_HEARTBEAT:
     case MESSAGE_LEAVE:
     case MESSAGE_LEFT:
+    case MESSAGE_CHECKPOINT_STOP:
     case MESSAGE_SHARD_DONE: break;
     default: w.overflow = true;
     }
@@ -320,6 +355,7 @@ static void message_unpack_body(struct bytes_reader *r, struct message *m)
         m->verdict = bytes_get_u32(r);
         m->verdict_step = bytes_get_u64(r);
         m->staleness = bytes_get_u64(r);
+        m->kept = bytes_get_u8(r);
         break;
     case MESSAGE_ACCUMULATE:
     case MESSAGE_RELEASE:
@@ -375,8 +411,41 @@ static void message_unpack_body(struct bytes_reader *r, struct message *m)
         m->what = bytes_get_u32(r);
         break;
     case MESSAGE_SNAPSHOT_DONE:
+    case MESSAGE_CHECKPOINT:
         m->model = bytes_get_u32(r);
         m->offset = bytes_get_u64(r);
+        break;
+    case MESSAGE_CHECKPOINT_TAKE:
+    case MESSAGE_RESTORE:
+    case MESSAGE_RESTORED:
+        m->model = bytes_get_u32(r);
+        m->step = bytes_get_u64(r);
+        break;
+    case MESSAGE_CHECKPOINT_WRITTEN:
+        m->model = bytes_get_u32(r);
+        m->step = bytes_get_u64(r);
+        m->total = bytes_get_u64(r);
+        bytes_get(r, m->fingerprint, sizeof(m->fingerprint));
+        break;
+    case MESSAGE_CHECKPOINT_FAILED:
+        m->model = bytes_get_u32(r);
+        m->step = bytes_get_u64(r);
+        message_unpack_error(r, &m->error);
+        break;
+    case MESSAGE_CHECKPOINT_DONE:
+        m->model = bytes_get_u32(r);
+        m->offset = bytes_get_u64(r);
+        m->step = bytes_get_u64(r);
+        m->finite = message_unpack_flag(r);
+        if (!m->finite)
+            message_unpack_error(r, &m->error);
+        break;
+    case MESSAGE_CHECKPOINT_PROBE: bytes_get_text(r, m->key, sizeof(m->key)); break;
+    case MESSAGE_AUX:
+        m->model = bytes_get_u32(r);
+        m->what = bytes_get_u32(r);
+        m->offset = bytes_get_u64(r);
+        message_unpack_part(r, m);
         break;
     case MESSAGE_BARRIER:
     case MESSAGE_BARRIER_OVER: m->step = bytes_get_u64(r); break;
@@ -384,6 +453,7 @@ static void message_unpack_body(struct bytes_reader *r, struct message *m)
     case MESSAGE_HEARTBEAT:
     case MESSAGE_LEAVE:
     case MESSAGE_LEFT:
+    case MESSAGE_CHECKPOINT_STOP:
     case MESSAGE_SHARD_DONE: break;
     default: r->underflow = true;
     }
@@ -441,6 +511,16 @@ const char *message_name(int kind)
         [MESSAGE_SNAPSHOT_TAKE] = "snapshot take",
         [MESSAGE_SNAPSHOT_READY] = "snapshot ready",
         [MESSAGE_SNAPSHOT_DONE] = "snapshot done",
+        [MESSAGE_CHECKPOINT] = "checkpoint",
+        [MESSAGE_CHECKPOINT_TAKE] = "checkpoint take",
+        [MESSAGE_CHECKPOINT_WRITTEN] = "checkpoint written",
+        [MESSAGE_CHECKPOINT_FAILED] = "checkpoint failed",
+        [MESSAGE_CHECKPOINT_DONE] = "checkpoint done",
+        [MESSAGE_CHECKPOINT_PROBE] = "checkpoint probe",
+        [MESSAGE_CHECKPOINT_STOP] = "checkpoint stop",
+        [MESSAGE_RESTORE] = "restore",
+        [MESSAGE_RESTORED] = "restored",
+        [MESSAGE_AUX] = "aux",
     };
 
     if (kind <= 0 || kind >= (int)(sizeof(names) / sizeof(names[0])) || names[kind] == NULL)

@@ -35,7 +35,7 @@ enum message_kind {
     MESSAGE_COMMIT =
         11, /* leader -> shard: model, step, slot kind, set kind, rank, sequence, count, hyper, ranks (bitmap). Idempotent by step */
     MESSAGE_TOKEN =
-        12, /* leader -> worker: model, step (to begin), sequence (answered), verdict, verdict_step, staleness */
+        12, /* leader -> worker: model, step (to begin), sequence (answered), verdict, verdict_step, staleness, kept (bits) */
     MESSAGE_APPLIED = 13,      /* shard -> leader: model, step (the one that was committed), slot kind */
     MESSAGE_BARRIER = 14,      /* worker -> leader: sequence (in step) */
     MESSAGE_BARRIER_OVER = 15, /* leader -> worker: sequence (in step) */
@@ -70,7 +70,23 @@ enum message_kind {
     MESSAGE_SNAPSHOT_READY =
         34, /* lane 0 -> who asked, on its pull endpoint: model, step, descriptor, arena_offset, header_offset (id) */
     MESSAGE_SNAPSHOT_DONE =
-        35 /* who asked -> leader: model, offset (id): read, or no longer wanted. shard -> who asked: it cannot be made here */
+        35, /* who asked -> leader: model, offset (id): read, or no longer wanted. shard -> who asked: it cannot be made here */
+    MESSAGE_CHECKPOINT =
+        36, /* worker -> leader: model, offset (id): write a checkpoint. One at a time per model, until its DONE */
+    MESSAGE_CHECKPOINT_TAKE = 37, /* leader -> shard: model, step: copy everything now, then write it */
+    MESSAGE_CHECKPOINT_WRITTEN =
+        38, /* shard -> leader: model, step, total (bytes of its part), fingerprint (digest of its part) */
+    MESSAGE_CHECKPOINT_FAILED =
+        39, /* shard -> leader: model, step, error: it could not be written, or not be read */
+    MESSAGE_CHECKPOINT_DONE =
+        40, /* leader -> worker: model, offset (id), step, finite (1: it is complete), error (0: why it is not) */
+    MESSAGE_CHECKPOINT_PROBE = 41, /* leader -> shard: key (of a file that lies where checkpoints go) */
+    MESSAGE_CHECKPOINT_STOP =
+        42,               /* shard -> leader: this ps is asked to end: write a checkpoint, then end the job */
+    MESSAGE_RESTORE = 43, /* leader -> shard: model, step: read the checkpoint of that step */
+    MESSAGE_RESTORED = 44, /* shard -> leader: model, step: it is read */
+    MESSAGE_AUX =
+        45 /* shard -> worker: model, what (variable), offset, n (u16), bytes: of its own, as a checkpoint had it. what MESSAGE_EVERYTHING: that was all here */
 };
 
 #define MESSAGE_BYTES_MAX 1024u  /* every transport carries this */
@@ -80,6 +96,7 @@ enum message_kind {
 #define MESSAGE_ABSENT_MAX                                                                                   \
     (8u * MESSAGE_PART_BYTES) /* variables of a model in which a SEAL can call some absent */
 #define MESSAGE_EVERYBODY UINT32_MAX
+#define MESSAGE_EVERYTHING UINT32_MAX
 #define MESSAGE_TEXT_BYTES 128u
 #define MESSAGE_HYPER 48u /* words: 16 f64, then 16 f32 */
 
@@ -90,6 +107,12 @@ enum message_set {
     MESSAGE_SET_ONE = 3,         /* (rank, sequence) */
     MESSAGE_SET_ACCUMULATED = 4, /* what the accumulators hold */
     MESSAGE_SET_NONE = 5         /* nothing is applied */
+};
+
+/* What a TOKEN says of checkpoints. */
+enum message_kept {
+    MESSAGE_KEPT_FOLDER = 1,  /* the ps have a folder for them */
+    MESSAGE_KEPT_RESTORED = 2 /* one won over the initial values; of the first token alone */
 };
 
 struct message {
@@ -112,6 +135,7 @@ struct message {
     uint32_t powers[2];            /* bits of f32 */
     uint32_t verdict;
     uint64_t verdict_step, staleness;
+    uint32_t kept;        /* bits of enum message_kept */
     uint64_t counters[4]; /* accepted, stale, non-finite, empty */
     uint32_t what;
     uint32_t length; /* of part */
@@ -121,7 +145,7 @@ struct message {
         struct {
             char key[MESSAGE_TEXT_BYTES], value[MESSAGE_TEXT_BYTES];
         };
-        struct stepgate_error error; /* ABORT */
+        struct stepgate_error error; /* ABORT, CHECKPOINT_FAILED, CHECKPOINT_DONE */
     };
 };
 

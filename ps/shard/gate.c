@@ -128,7 +128,8 @@ static bool shard_step_complete(const struct shard_model *model)
 {
     for (uint32_t w = 0; w < model->board.workers; w++) {
         uint32_t quota = model_quota(model->model, model->board.workers, w);
-        for (uint64_t s = model->step * quota; s < (model->step + 1) * quota; s++)
+        uint64_t end = shard_sequence(model, model->step + 1, quota);
+        for (uint64_t s = end - quota; s < end; s++)
             if (!shard_whole(model, w, s))
                 return false;
     }
@@ -162,7 +163,8 @@ static void shard_report_step(struct shard_model *model, uint64_t now)
                                 .set_kind = MESSAGE_SET_ALL};
         for (uint32_t w = 0; w < model->board.workers; w++) {
             uint32_t quota = model_quota(model->model, model->board.workers, w);
-            for (uint64_t s = model->step * quota; s < (model->step + 1) * quota; s++)
+            uint64_t end = shard_sequence(model, model->step + 1, quota);
+            for (uint64_t s = end - quota; s < end; s++)
                 early.count += shard_seal_of(model, w, s)->weight > 0;
         }
         struct optimizer_powers powers;

@@ -77,6 +77,62 @@ struct shard_memory {
     uint64_t bytes;
 };
 
+enum shard_keeping { KEEPING_NOTHING = 0, KEEPING_COPY = 1, KEEPING_WRITE = 2, KEEPING_READ = 3 };
+
+/* What this shard does about checkpoints of a model: one thing at a time. */
+struct shard_checkpoint {
+    int keeping;            /* enum shard_keeping */
+    uint64_t step;          /* of it */
+    struct board_copy copy; /* where the lanes copy to */
+    struct archive_piece *pieces;
+    size_t piece_count, piece_room;
+    atomic_bool over; /* what went on aside is: release there, acquire in shard_checkpoint_progress */
+    int status;
+    struct stepgate_error error;
+    struct archive_receipt receipt;
+    bool wanted; /* the leader wants that a checkpoint is read, once there is memory for it */
+    uint64_t wanted_step;
+    bool restored; /* one was read, of `step` */
+};
+
+enum leader_final { FINAL_NONE = 0, FINAL_WANTED = 1, FINAL_MAKING = 2, FINAL_DONE = 3 };
+
+/* What the leader does about checkpoints of a model. */
+struct leader_checkpoint {
+    bool making; /* one is on its way: of `step` */
+    uint64_t step, taken_at, started;
+    struct archive_state state;
+    struct archive_receipt *receipts; /* [shards] */
+    bool *answered;                   /* the same: it is written there, or cannot be */
+    uint32_t missing;
+    bool failed;
+    struct stepgate_error error; /* why */
+    bool completing;             /* aside: every part is kept */
+    atomic_bool over;            /* that is over: release there, acquire in leader_checkpoint_progress */
+    int status;
+    bool wanted;        /* another one, once this one is over */
+    bool left_out;      /* that one was left out is said */
+    uint64_t have_next; /* step of the newest one that is complete + 1 */
+    uint64_t *asked;    /* [workers]: id of a worker's request + 1; 0: none */
+    bool *served;       /* [workers]: by the one that is on its way */
+    int final;          /* enum leader_final: of the one before the job is stopped */
+};
+
+/* How the leader begins a model where it was left. */
+struct leader_restore {
+    bool on;      /* nothing may begin yet */
+    bool finding; /* aside */
+    bool reading; /* on every shard */
+    atomic_bool over;
+    int status;
+    uint64_t below; /* checkpoints from that step on have been refused; UINT64_MAX: none */
+    uint32_t missing;
+    bool failed;
+    bool there; /* there was one */
+    struct stepgate_error error;
+    struct archive_state state;
+};
+
 enum shard_phase { PHASE_DECLARED = 0, PHASE_INITIAL = 1, PHASE_RUNNING = 2 };
 
 struct shard_model {
@@ -106,6 +162,10 @@ struct shard_model {
     uint64_t next_commit;   /* the step that may be committed next */
     double accumulated;     /* tf: the weights in the accumulators */
     struct shard_tunes tunes;
+    struct shard_checkpoint checkpoint;
+    uint8_t *description; /* packed, as it was declared: for checkpoints */
+    size_t description_bytes;
+    uint64_t first; /* step with which it began here: contributions are counted from there */
     uint64_t seen_arrivals;
     bool look;           /* something changed: look whether the step is complete */
     bool complete_sent;  /* for the step (or the initial values) awaited now */
@@ -140,9 +200,12 @@ struct leader_model {
     struct model
         numbers; /* what steps are decided with: the lanes' copy follows with their orders. Its variables are the shard's */
     struct shard_tunes tunes; /* waiting for their step to be decided */
-    bool measuring;           /* the commit that is held waits for the norm of its mean */
-    uint32_t measured;        /* shards that have said theirs */
-    struct exact_sum norm;    /* of those */
+    struct shard_tunes tuned; /* that hold by now: of each key the newest */
+    struct leader_checkpoint checkpoint;
+    struct leader_restore restore;
+    bool measuring;        /* the commit that is held waits for the norm of its mean */
+    uint32_t measured;     /* shards that have said theirs */
+    struct exact_sum norm; /* of those */
     struct message held;
     uint64_t commits;
 };
@@ -198,6 +261,9 @@ struct shard {
     bool finished;
     uint64_t end_deadline;
     uint64_t observers_until; /* how long they may take to hear of the end */
+    bool parting;             /* it is to end as soon as a checkpoint is written, or at parting_until */
+    uint32_t parting_ps;      /* which ps was stopped */
+    uint64_t parting_until;
     bool failed;
     bool lingers; /* somebody may still come: it is told, until end_deadline */
     struct stepgate_error failure;
@@ -251,7 +317,52 @@ void shard_snapshots_drop(struct shard *shard, uint64_t incarnation);
 void shard_snapshot_dropped(struct shard *shard, struct stepgate_region *region);
 void shard_snapshots_delete(struct shard *shard);
 
+/* checkpoint: this shard's part of checkpoints, written and read */
+/* shard_checkpoint_room -- memory for a copy of everything. Errors: ENOMEM. */
+int shard_checkpoint_room(struct shard_model *model);
+/* shard_checkpoint_bytes -- how much that is; 0: no checkpoints are made. */
+uint64_t shard_checkpoint_bytes(const struct shard_model *model);
+/* shard_checkpoint_begin -- the leader wants one of this very step: where the lanes copy to. False: it cannot be, and the job has failed. */
+bool shard_checkpoint_begin(struct shard_model *model, const struct message *take, uint64_t now);
+/* shard_checkpoint_copied -- the lanes have. */
+void shard_checkpoint_copied(struct shard_model *model, uint64_t now);
+/* shard_checkpoint_restore -- the leader wants that one is read. */
+void shard_checkpoint_restore(struct shard_model *model, const struct message *restore, uint64_t now);
+/* shard_checkpoint_aux -- what each worker had of its own goes back to it. */
+void shard_checkpoint_aux(struct shard_model *model, uint64_t now);
+/* shard_checkpoint_progress -- what went on aside. Returns 1 if something is over. */
+int shard_checkpoint_progress(struct shard_model *model, uint64_t now);
+/* shard_checkpoints_busy -- is one on its way, so that the job must not end yet? */
+bool shard_checkpoints_busy(const struct shard *shard);
+void shard_checkpoint_delete(struct shard_model *model);
+
+/* keeper: the leader's part */
+int leader_checkpoint_new(struct shard *shard, struct leader_model *lead);
+void leader_checkpoint_delete(struct leader_model *lead);
+/* leader_checkpoint_progress -- what went on aside, what is due. Returns 1 if something happened. */
+int leader_checkpoint_progress(struct shard_model *model, uint64_t now);
+/* leader_checkpoint_due -- a step was committed. */
+void leader_checkpoint_due(struct shard_model *model, uint64_t now);
+/* leader_checkpoint_ask -- a worker wants one. */
+void leader_checkpoint_ask(struct shard *shard, uint32_t rank, const struct message *ask, uint64_t now);
+/* leader_checkpoint_answer -- WRITTEN, FAILED or RESTORED of a shard. */
+void leader_checkpoint_answer(struct shard *shard, uint32_t from, const struct message *message,
+                              uint64_t now);
+/* leader_checkpoint_gone -- a shard is done, and answers nothing any more. */
+void leader_checkpoint_gone(struct shard *shard, uint32_t from, uint64_t now);
+/* leader_checkpoint_probe -- tells the others where checkpoints go; shard_checkpoint_probe: looks whether that is here, too. */
+void leader_checkpoint_probe(struct shard *shard, uint32_t to, uint64_t now);
+void shard_checkpoint_probe(struct shard *shard, const struct message *probe, uint64_t now);
+/* leader_part -- that ps is stopped: a checkpoint of every model first. */
+void leader_part(struct shard *shard, uint32_t stopped, uint64_t now);
+/* shard_parting -- is it over? */
+void shard_parting(struct shard *shard, uint64_t now);
+
 /* place: how a model comes in and gets its memory */
+/* shard_model_get -- the model of that number, made when it is first spoken of; NULL: there is no memory, and the job has failed. */
+struct shard_model *shard_model_get(struct shard *shard, uint32_t number, uint64_t now);
+/* shard_place_private -- an arena that nobody but this ps sees, zeroed. Errors: ENOMEM. */
+int shard_place_private(struct shard_model *model, uint64_t bytes, uint8_t **out);
 void shard_model_part(struct shard *shard, uint32_t rank, const struct message *message, uint64_t now);
 void shard_model_check(struct shard *shard, uint32_t rank, const struct message *message, uint64_t now);
 void shard_model_delete(struct shard_model **model);
@@ -274,9 +385,11 @@ void shard_order(struct shard *shard, const struct message *message, uint64_t no
 void shard_order_progress(struct shard_model *model, uint64_t now);
 /* shard_tunes_keep -- a hyper-parameter that is to change. Errors: ENOMEM. */
 int shard_tunes_keep(struct shard_tunes *tunes, const struct message *message);
-/* shard_tunes_take -- sets what holds from `step` on; what cannot be set is said, once, where there is a sink. */
+/* shard_tunes_room -- for so many more that are taken: shard_tunes_take makes none. Errors: ENOMEM. */
+int shard_tunes_room(struct shard_tunes *taken, size_t more);
+/* shard_tunes_take -- sets what holds from `step` on; what cannot be set is said, once, where there is a sink. What was set goes to `taken`, unless that is NULL. */
 void shard_tunes_take(struct shard_tunes *tunes, struct model *model, uint64_t step,
-                      const struct log_sink *log);
+                      struct shard_tunes *taken, const struct log_sink *log);
 
 /* watch: who is waited for, and how long */
 void shard_watch(struct shard_model *model, uint64_t now);
@@ -310,7 +423,19 @@ void leader_gone(struct shard *shard, uint32_t rank, uint64_t now);
 /* leader_rest -- a worker waits in a barrier: it must not hold back those it waits for. */
 void leader_rest(struct shard *shard, uint32_t rank, uint64_t now);
 void leader_tune(struct shard *shard, const struct message *message, uint64_t now);
+/* leader_spread -- to every shard, this one last. */
+void leader_spread(struct shard *shard, const struct message *message, uint64_t now);
+/* leader_initial_look -- does the first step begin? Once everything is where it belongs, on every shard. */
+void leader_initial_look(struct shard_model *model, uint64_t now);
+/* leader_mode -- a mode that begins at this step, for the workers that are there. */
+int leader_mode(struct shard_model *model, uint64_t step);
 /* leader_counts -- answers MESSAGE_COUNTS_ASK. */
 void leader_counts(const struct shard *shard, const struct message *ask, struct message *answer);
+
+/* shard_sequence -- of a worker's first contribution to a step, where each gives `quota` of them to every step. */
+static inline uint64_t shard_sequence(const struct shard_model *model, uint64_t step, uint32_t quota)
+{
+    return (step - model->first) * quota;
+}
 
 #endif

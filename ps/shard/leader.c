@@ -20,8 +20,8 @@ int leader_model_new(struct shard *shard, uint32_t number)
         lead->complete_initial = calloc(shard->config.shards, sizeof(*lead->complete_initial));
         lead->applied_initial = calloc(shard->config.shards, sizeof(*lead->applied_initial));
     }
-    if (lead == NULL || lead->complete_next == NULL || lead->applied_next == NULL ||
-        lead->complete_initial == NULL || lead->applied_initial == NULL) {
+    if (lead == NULL || leader_checkpoint_new(shard, lead) != 0 || lead->complete_next == NULL ||
+        lead->applied_next == NULL || lead->complete_initial == NULL || lead->applied_initial == NULL) {
         if (lead != NULL)
             leader_model_delete(&lead);
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for the leader's part of model %u", number);
@@ -36,6 +36,7 @@ void leader_model_delete(struct leader_model **lead)
     if (*lead == NULL)
         return;
     mode_delete(&(*lead)->mode);
+    leader_checkpoint_delete(*lead);
     free((*lead)->tallies);
     free((*lead)->contributed);
     free((*lead)->leaving);
@@ -57,14 +58,15 @@ static bool leader_replay(void *context, uint64_t step, const uint32_t **ranks, 
     return config->replay(config->sets_context, model->model->name, step, ranks, count);
 }
 
-/* leader_place -- see inside.h. */
-int leader_place(struct shard_model *model)
+/* leader_mode -- see inside.h. One that there is already has seen nothing but departures. */
+int leader_mode(struct shard_model *model, uint64_t step)
 {
     struct shard *shard = model->shard;
     struct leader_model *lead = shard->leads[model->number];
     const struct model *m = model->model;
     uint32_t workers = shard->config.workers;
-    const struct mode_settings settings = {.update = m->update,
+    const struct mode_settings settings = {.step = step,
+                                           .update = m->update,
                                            .non_finite = m->non_finite,
                                            .workers = workers,
                                            .replicas = model_replicas(m, workers),
@@ -73,6 +75,22 @@ int leader_place(struct shard_model *model)
                                            .bound = m->bound,
                                            .replay = shard->config.replay != NULL ? leader_replay : NULL,
                                            .replay_context = model};
+
+    mode_delete(&lead->mode);
+    int status = mode_new(&settings, &lead->mode);
+    for (uint32_t w = 0; status == 0 && !model->together && w < workers; w++)
+        if (shard->members[w].left)
+            status = mode_gone(lead->mode, w);
+    return status;
+}
+
+/* leader_place -- see inside.h. */
+int leader_place(struct shard_model *model)
+{
+    struct shard *shard = model->shard;
+    struct leader_model *lead = shard->leads[model->number];
+    const struct model *m = model->model;
+    uint32_t workers = shard->config.workers;
 
     lead->tallies = calloc((size_t)workers * 2u * model->depth, sizeof(*lead->tallies));
     lead->contributed = calloc(workers, sizeof(*lead->contributed));
@@ -90,7 +108,7 @@ int leader_place(struct shard_model *model)
     }
     optimizer_powers_start(m, &lead->powers);
     lead->numbers = *m;
-    return mode_new(&settings, &lead->mode);
+    return leader_mode(model, 0);
 }
 
 /* leader_send -- from any shard to the leader. */
@@ -105,7 +123,7 @@ void leader_send(struct shard *shard, const struct message *m, uint64_t now)
 }
 
 /* leader_spread -- to every shard, this one last: its own gate may complete the next step at once. */
-static void leader_spread(struct shard *shard, const struct message *m, uint64_t now)
+void leader_spread(struct shard *shard, const struct message *m, uint64_t now)
 {
     for (uint32_t s = 1; s < shard->config.shards; s++)
         shard_post(shard, &shard->peers[s].link, m, now);
@@ -125,6 +143,10 @@ static void leader_token(struct shard *shard, struct shard_model *model, const s
     token.verdict = (uint32_t)d->verdict;
     token.verdict_step = d->verdict_step;
     token.staleness = d->staleness;
+    if (shard->config.archive != NULL)
+        token.kept = MESSAGE_KEPT_FOLDER;
+    if (d->verdict == STEPGATE_VERDICT_NONE && shard->leads[model->number]->restore.there)
+        token.kept |= MESSAGE_KEPT_RESTORED;
 #ifdef STEPGATE_MUTANT_TOKEN_LOST
     if (d->rank == 1 && d->step % 11 == 7)
         return;
@@ -132,11 +154,13 @@ static void leader_token(struct shard *shard, struct shard_model *model, const s
     shard_send(shard, d->rank, &token, now);
 }
 
-/* leader_first_tokens -- the initial values are everywhere: every worker may begin step 0. */
+/* leader_first_tokens -- the initial values, or those of a checkpoint, are everywhere: every worker may begin the first step. */
 static void leader_first_tokens(struct shard *shard, struct shard_model *model, uint64_t now)
 {
-    struct mode_decision first = {.sequence = UINT64_MAX, .verdict = STEPGATE_VERDICT_NONE};
+    struct mode_decision first = {
+        .step = model->first, .sequence = UINT64_MAX, .verdict = STEPGATE_VERDICT_NONE};
 
+    shard->leads[model->number]->checkpoint.taken_at = now;
     for (first.rank = 0; first.rank < shard->config.workers; first.rank++)
         leader_token(shard, model, &first, now);
 }
@@ -183,7 +207,7 @@ static void leader_describe(struct shard_model *model, const struct mode_decisio
     commit->step = d->step;
     commit->slot_kind = SLOT_GRADIENT;
     commit->count = d->count;
-    shard_tunes_take(&lead->tunes, &lead->numbers, d->step, &model->shard->config.log);
+    shard_tunes_take(&lead->tunes, &lead->numbers, d->step, &lead->tuned, &model->shard->config.log);
     optimizer_hyper_at(&lead->numbers, d->step, &lead->powers, &hyper);
     memcpy(commit->hyper, &hyper, sizeof(hyper));
     switch (model->model->update) {
@@ -219,6 +243,7 @@ static void leader_commit(struct shard_model *model, const struct message *commi
     if (commit->set_kind != MESSAGE_SET_NONE)
         optimizer_powers_next(&lead->numbers, &lead->powers);
     leader_spread(model->shard, commit, now);
+    leader_checkpoint_due(model, now);
 }
 
 /* leader_step -- a step is decided; with a global norm to clip by, its mean is measured first. */
@@ -396,7 +421,8 @@ static int leader_whole_step(struct shard_model *model)
             return 0;
     for (uint32_t w = 0; status == 0 && w < model->shard->config.workers; w++) {
         uint32_t quota = model_quota(model->model, model->shard->config.workers, w);
-        for (uint64_t sequence = step * quota; status == 0 && sequence < (step + 1) * quota; sequence++)
+        uint64_t end = shard_sequence(model, step + 1, quota);
+        for (uint64_t sequence = end - quota; status == 0 && sequence < end; sequence++)
             status = leader_contribute(model, w, sequence);
     }
     return status;
@@ -420,23 +446,45 @@ static int leader_count(struct shard_model *model, const struct message *m)
     return tally->shards == model->shard->config.shards ? leader_contribute(model, m->rank, m->sequence) : 0;
 }
 
-/* leader_initial -- the initial values are complete on a shard. */
-static void leader_initial(struct shard *shard, struct shard_model *model, uint32_t from, uint64_t now)
+/* leader_tuned -- hyper-parameters that were changed before the checkpoint was made, or are to change later. */
+static void leader_tuned(struct shard_model *model, uint64_t now)
 {
-    struct leader_model *lead = shard->leads[model->number];
-    const struct message commit = {.kind = MESSAGE_COMMIT,
-                                   .model = model->number,
-                                   .slot_kind = SLOT_INITIAL,
-                                   .set_kind = MESSAGE_SET_NONE};
+    const struct archive_state *state = &model->shard->leads[model->number]->restore.state;
 
-    lead->complete_initial[from] = true;
-    if (lead->initial_done || lead->mode == NULL)
+    for (size_t i = 0; i < state->count && !model->shard->failed; i++) {
+        struct message tune = {.kind = MESSAGE_TUNE, .model = model->number, .step = state->changes[i].step};
+        memcpy(tune.key, state->changes[i].key, sizeof(tune.key));
+        memcpy(tune.value, state->changes[i].value, sizeof(tune.value));
+        leader_tune(model->shard, &tune, now);
+    }
+}
+
+/* leader_initial_look -- see inside.h. */
+void leader_initial_look(struct shard_model *model, uint64_t now)
+{
+    struct shard *shard = model->shard;
+    struct leader_model *lead = shard->leads[model->number];
+    struct message commit = {.kind = MESSAGE_COMMIT,
+                             .model = model->number,
+                             .slot_kind = SLOT_INITIAL,
+                             .set_kind = MESSAGE_SET_NONE};
+
+    if (lead->initial_done || lead->mode == NULL || lead->restore.on)
         return;
     for (uint32_t s = 0; s < shard->config.shards; s++)
         if (!lead->complete_initial[s])
             return;
     lead->initial_done = true;
+    commit.step = mode_step(lead->mode);
     leader_spread(shard, &commit, now);
+    leader_tuned(model, now);
+}
+
+/* leader_initial -- the initial values are complete on a shard; where there is a checkpoint they only tell that everybody is there. */
+static void leader_initial(struct shard *shard, struct shard_model *model, uint32_t from, uint64_t now)
+{
+    shard->leads[model->number]->complete_initial[from] = true;
+    leader_initial_look(model, now);
 }
 
 /* leader_complete -- a shard has a contribution, or every contribution of a step. */
@@ -542,7 +590,7 @@ void leader_tune(struct shard *shard, const struct message *m, uint64_t now)
     uint64_t next = atomic_load_explicit(&lead->step, memory_order_relaxed) + lead->measuring;
     if (tune.step < next)
         tune.step = next;
-    if (shard_tunes_keep(&lead->tunes, &tune) != 0)
+    if (shard_tunes_keep(&lead->tunes, &tune) != 0 || shard_tunes_room(&lead->tuned, lead->tunes.count) != 0)
         shard_abort(shard, now);
     else
         leader_spread(shard, &tune, now);

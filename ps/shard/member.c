@@ -61,17 +61,6 @@ void shard_abort(struct shard *shard, uint64_t now)
         shard_post(shard, &shard->leader, &abort, now);
 }
 
-/* shard_stop -- somebody ends this ps: the job cannot go on without it. */
-void shard_stop(struct shard *shard, uint64_t now)
-{
-    if (shard->ending)
-        return;
-    error_set(STEPGATE_ELOST, 0, "start the job again", "ps %u was stopped", shard->config.number);
-    error_peer(STEPGATE_ROLE_PS, (int)shard->config.number, shard->address, "");
-    shard_abort(shard, now);
-    shard->lingers = false; /* whoever stopped it waits for its end */
-}
-
 /* shard_refuse -- answers a request with a reason. */
 static void shard_refuse(struct shard *shard, struct stepgate_request *request, int reason)
 {
@@ -270,6 +259,11 @@ void shard_member_message(struct shard *shard, uint32_t rank, const struct messa
             shard_abort(shard, now);
         return;
     case MESSAGE_SNAPSHOT_DONE: shard_snapshot_done(shard, member->control.theirs.incarnation, m); return;
+    case MESSAGE_CHECKPOINT:
+        if (shard->config.number != 0)
+            break;
+        leader_checkpoint_ask(shard, rank, m, now);
+        return;
     case MESSAGE_COUNTS_ASK:
         if (shard->config.number != 0)
             break;
@@ -472,6 +466,8 @@ void shard_watch_leaving(struct shard *shard, uint64_t now)
     for (uint32_t w = 0; w < shard->config.workers; w++)
         if (!shard->members[w].left && !shard->members[w].lost)
             return;
+    if (shard_checkpoints_busy(shard))
+        return; /* what is on its way is worth having */
     if (shard->config.number != 0) {
         if (!shard->done_sent)
             shard_post(shard, &shard->leader, &done, now);

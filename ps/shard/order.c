@@ -148,6 +148,7 @@ static int order_kind(const struct message *m)
     case MESSAGE_ACCUMULATE: return BOARD_ACCUMULATE;
     case MESSAGE_MEASURE: return BOARD_MEASURE;
     case MESSAGE_SNAPSHOT_TAKE: return BOARD_SNAPSHOT;
+    case MESSAGE_CHECKPOINT_TAKE: return BOARD_CHECKPOINT;
     default: break;
     }
     if (m->slot_kind == SLOT_INITIAL)
@@ -163,14 +164,18 @@ static void order_give(struct shard_model *model, const struct message *m, uint6
 
     if (m->kind == MESSAGE_SNAPSHOT_TAKE && !shard_snapshot_begin(model, m, now))
         return;
+    if (m->kind == MESSAGE_CHECKPOINT_TAKE && !shard_checkpoint_begin(model, m, now))
+        return;
     if (m->kind == MESSAGE_COMMIT || m->kind == MESSAGE_MEASURE || m->kind == MESSAGE_ACCUMULATE)
         shard_tunes_take(&model->tunes, model->model, m->kind == MESSAGE_ACCUMULATE ? model->step : m->step,
+                         NULL,
                          shard->config.number != 0 ? &shard->config.log : NULL); /* the leader has said it */
     if (order_set(model, m) != 0) {
         shard_abort(shard, now);
         return;
     }
     order->kind = order_kind(m);
+    order->restored = model->checkpoint.restored;
     order->step = m->kind == MESSAGE_SNAPSHOT_TAKE ? model->step : m->step;
     memcpy(&order->hyper, m->hyper, sizeof(order->hyper));
     if (order->kind == BOARD_APPLY && !order->accumulated && order->count == 0)
@@ -239,8 +244,7 @@ void shard_order(struct shard *shard, const struct message *m, uint64_t now)
                 return;
         }
         shard->stats.commits++;
-        if (m->slot_kind != SLOT_INITIAL)
-            model->next_commit = m->step + 1;
+        model->next_commit = m->slot_kind == SLOT_INITIAL ? m->step : m->step + 1;
     }
 #ifdef STEPGATE_MUTANT_RELEASED_EARLY
     if (m->kind == MESSAGE_ACCUMULATE)
@@ -268,9 +272,33 @@ int shard_tunes_keep(struct shard_tunes *tunes, const struct message *m)
     return 0;
 }
 
+/* shard_tunes_room -- see inside.h. */
+int shard_tunes_room(struct shard_tunes *taken, size_t more)
+{
+    struct shard_tune *list = realloc(taken->list, (taken->count + more) * sizeof(*list));
+
+    if (list == NULL)
+        return error_set(STEPGATE_ENOMEM, 0, "", "no memory for a change of a hyper-parameter");
+    taken->list = list;
+    return 0;
+}
+
+/* tunes_taken -- of each key the newest one. */
+static void tunes_taken(struct shard_tunes *taken, const struct shard_tune *tune)
+{
+    size_t i = 0;
+
+    if (taken == NULL)
+        return;
+    while (i < taken->count && strcmp(taken->list[i].key, tune->key) != 0)
+        i++;
+    taken->list[i] = *tune;
+    taken->count += i == taken->count;
+}
+
 /* shard_tunes_take -- what was given last wins among those that are due together. */
 void shard_tunes_take(struct shard_tunes *tunes, struct model *model, uint64_t step,
-                      const struct log_sink *log)
+                      struct shard_tunes *taken, const struct log_sink *log)
 {
     size_t kept = 0;
 
@@ -281,7 +309,9 @@ void shard_tunes_take(struct shard_tunes *tunes, struct model *model, uint64_t s
             if (kept != i)
                 tunes->list[kept] = *tune;
             kept++;
-        } else if (model_tune(model, tune->key, tune->value) != 0 && log != NULL) {
+        } else if (model_tune(model, tune->key, tune->value) == 0) {
+            tunes_taken(taken, tune);
+        } else if (log != NULL) {
             error_save(&error);
             log_line(log, LOG_WARN, "model %s, step %llu: %s stays: %s", model->name,
                      (unsigned long long)step, tune->key, error.text);
@@ -332,6 +362,9 @@ static void order_step(struct shard_model *model, uint64_t now)
     model->look = true;
     if (model->phase == PHASE_INITIAL) {
         model->phase = PHASE_RUNNING;
+        model->first = model->step = model->current.step;
+        if (model->checkpoint.restored)
+            shard_checkpoint_aux(model, now);
     } else {
         model->step = model->current.step + 1;
         model->shard->stats.steps++;
@@ -355,6 +388,7 @@ void shard_order_progress(struct shard_model *model, uint64_t now)
             order_release(model, model->current.rank, model->current.sequence, now);
             break;
         case MESSAGE_MEASURE: order_norm(model, now); break;
+        case MESSAGE_CHECKPOINT_TAKE: shard_checkpoint_copied(model, now); break;
         case MESSAGE_SNAPSHOT_TAKE: shard_snapshot_made(model, &model->current, now); break;
         default: order_step(model, now); break;
         }

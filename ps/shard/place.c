@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* place -- how a model comes in, is checked against every worker's, and gets its memory. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,8 +14,8 @@
 #define PLACE_PAGE UINT64_C(4096)
 #define PLACE_SAY (UINT64_C(1) << 30) /* of so much memory it is said how far it is */
 
-/* shard_model_get -- the model of that number, made when it is first spoken of. */
-static struct shard_model *shard_model_get(struct shard *shard, uint32_t number, uint64_t now)
+/* shard_model_get -- see inside.h. */
+struct shard_model *shard_model_get(struct shard *shard, uint32_t number, uint64_t now)
 {
     struct shard_model *model = shard->models[number];
 
@@ -65,6 +66,7 @@ void shard_model_delete(struct shard_model **out)
     free(model->memory);
     free(model->orders);
     free(model->tunes.list);
+    shard_checkpoint_delete(model);
     free(model->board.slots);
     free(model->board.order.set);
     free(model->board.measures);
@@ -132,16 +134,21 @@ static int place_formula(struct shard_model *model)
     const struct plan_shard *plan = &model->plan->shard[shard->config.number];
     uint32_t states = place_states(model), workers = shard->config.workers;
     uint64_t registered = 2 * plan->arena_bytes + (uint64_t)model->depth * workers * plan->slot_bytes;
-    uint64_t total = registered + states * plan->state_bytes + workers * plan->aux_bytes;
+    uint64_t kept = shard_checkpoint_bytes(model);
+    uint64_t total = registered + states * plan->state_bytes + workers * plan->aux_bytes + kept;
+    char checkpoint[48] = "";
+
+    if (kept > 0)
+        snprintf(checkpoint, sizeof(checkpoint), " + checkpoint %llu", (unsigned long long)kept);
 
     log_line(&shard->config.log, LOG_INFO,
              "model %s, update %s, R %u of T %u, optimizer %s%s: memory 2 parameters x %llu + %u states x "
              "%llu + %u x %u "
-             "workers' slots x %llu + %u x %llu aux = %llu bytes (%.1f MiB), %llu of them registered",
+             "workers' slots x %llu + %u x %llu aux%s = %llu bytes (%.1f MiB), %llu of them registered",
              m->name, model_update_name(m->update), model_replicas(m, workers), workers,
              model_optimizer_name(m), m->torch ? " (torch)" : "", (unsigned long long)plan->arena_bytes,
              states, (unsigned long long)plan->state_bytes, model->depth, workers,
-             (unsigned long long)plan->slot_bytes, workers, (unsigned long long)plan->aux_bytes,
+             (unsigned long long)plan->slot_bytes, workers, (unsigned long long)plan->aux_bytes, checkpoint,
              (unsigned long long)total, (double)total / 1048576.0, (unsigned long long)registered);
     uint64_t there = shard->config.memory_available != NULL ? shard->config.memory_available() : UINT64_MAX;
     if (total > there)
@@ -198,8 +205,8 @@ static int place_parameters(struct shard_model *model)
     return 0;
 }
 
-/* place_private -- an arena of private memory, zeroed, at its own place in its page. */
-static int place_private(struct shard_model *model, uint64_t bytes, uint8_t **out)
+/* shard_place_private -- an arena of private memory, zeroed, at its own place in its page. */
+int shard_place_private(struct shard_model *model, uint64_t bytes, uint8_t **out)
 {
     struct shard_memory *more = realloc(model->memory, (model->memory_count + 1) * sizeof(*more));
     uint64_t length;
@@ -229,15 +236,17 @@ static int place_state(struct shard_model *model)
     for (size_t v = 0; v < m->count; v++)
         narrow = narrow || model_dtype_bytes(m->variables[v].dtype) < sizeof(float);
     for (unsigned i = 0; status == 0 && i < board->rule->slots; i++)
-        status = place_private(model, plan->state_bytes, &board->state[i]);
+        status = shard_place_private(model, plan->state_bytes, &board->state[i]);
     if (status == 0 && narrow)
-        status = place_private(model, plan->state_bytes, &board->master);
+        status = shard_place_private(model, plan->state_bytes, &board->master);
     if (status == 0 && m->average_decay > 0)
-        status = place_private(model, plan->state_bytes, &board->average);
+        status = shard_place_private(model, plan->state_bytes, &board->average);
     if (status == 0 && m->update == MODEL_TF)
-        status = place_private(model, plan->state_bytes, &board->sums);
+        status = shard_place_private(model, plan->state_bytes, &board->sums);
     if (status == 0 && plan->aux_bytes > 0)
-        status = place_private(model, plan->aux_bytes * board->workers, &board->aux);
+        status = shard_place_private(model, plan->aux_bytes * board->workers, &board->aux);
+    if (status == 0 && model->shard->config.archive != NULL)
+        status = shard_checkpoint_room(model);
     return status;
 }
 
@@ -414,7 +423,12 @@ static int place_unpack(struct shard_model *model)
     status = model_unpack(first->parts, first->parts_total, &model->model);
     if (status == 0)
         status = model_fingerprint(model->model, model->fingerprint);
-    free(first->parts);
+    if (model->shard->config.archive != NULL) {
+        model->description = first->parts;
+        model->description_bytes = first->parts_total;
+    } else {
+        free(first->parts);
+    }
     first->parts = NULL;
     return status;
 }

@@ -154,6 +154,13 @@ static void shard_member_up(struct shard *shard, uint32_t rank, uint64_t now)
     shard_send(shard, rank, &welcome, now);
 }
 
+/* shard_peer_up -- another ps has proved itself to the leader. */
+static void shard_peer_up(struct shard *shard, uint32_t number, uint64_t now)
+{
+    shard->peers[number].up = true;
+    leader_checkpoint_probe(shard, number, now);
+}
+
 /* shard_lost_ps -- another ps is gone. */
 static void shard_lost_ps(struct shard *shard, uint32_t number, const struct link *link, const char *address,
                           uint64_t now)
@@ -180,8 +187,33 @@ static void shard_peer_message(struct shard *shard, uint32_t from, const struct 
         shard_abort(shard, now);
         return;
     case MESSAGE_SHARD_DONE:
+        if (!leader)
+            return;
+        shard->peers[from].done = true;
+        leader_checkpoint_gone(shard, from, now);
+        return;
+    case MESSAGE_CHECKPOINT_WRITTEN:
+    case MESSAGE_CHECKPOINT_FAILED:
+    case MESSAGE_RESTORED:
+        if (!leader)
+            break;
+        leader_checkpoint_answer(shard, from, m, now);
+        return;
+    case MESSAGE_CHECKPOINT_STOP:
+        if (!leader)
+            break;
+        leader_part(shard, from, now);
+        return;
+    case MESSAGE_CHECKPOINT_PROBE:
         if (leader)
-            shard->peers[from].done = true;
+            break;
+        shard_checkpoint_probe(shard, m, now);
+        return;
+    case MESSAGE_RESTORE:
+        if (leader)
+            break;
+        if (shard_model_get(shard, m->model, now) != NULL && !shard->ending)
+            shard_checkpoint_restore(shard->models[m->model], m, now);
         return;
     case MESSAGE_COMPLETE:
         if (!leader)
@@ -209,6 +241,7 @@ static void shard_peer_message(struct shard *shard, uint32_t from, const struct 
     case MESSAGE_ACCUMULATE:
     case MESSAGE_RELEASE:
     case MESSAGE_SNAPSHOT_TAKE:
+    case MESSAGE_CHECKPOINT_TAKE:
         if (leader)
             break;
         shard_order(shard, m, now);
@@ -281,7 +314,7 @@ static void shard_event(struct shard *shard, unsigned fabric, const struct stepg
         if (link->tag % 4 == SHARD_MEMBER)
             shard_member_up(shard, number, now);
         else if (link->tag % 4 == SHARD_PEER)
-            shard->peers[number].up = true;
+            shard_peer_up(shard, number, now);
         else if (link->tag % 4 == SHARD_OBSERVER)
             shard_observer_up(shard, number, now);
         else
@@ -426,6 +459,9 @@ int shard_progress(struct shard *shard, uint64_t now)
         if (shard->models[m] == NULL)
             continue;
         busy |= shard_place_over(shard->models[m], now);
+        busy |= shard_checkpoint_progress(shard->models[m], now);
+        if (shard->leads[m] != NULL)
+            busy |= leader_checkpoint_progress(shard->models[m], now);
         if (shard->models[m]->phase == PHASE_INITIAL)
             shard_place_retry(shard->models[m], now);
         if (shard->models[m]->phase != PHASE_DECLARED)
@@ -438,6 +474,7 @@ int shard_progress(struct shard *shard, uint64_t now)
         shard_attend(shard, now);
     shard_watch_gathering(shard, now);
     shard_watch_leaving(shard, now);
+    shard_parting(shard, now);
     if (shard->ending && (now >= shard->end_deadline || (!shard->lingers && shard_flushed(shard, now))))
         shard->finished = true;
     return busy;
@@ -459,6 +496,8 @@ uint64_t shard_deadline(const struct shard *shard)
     }
     if (shard->ending && shard->end_deadline < deadline)
         deadline = shard->end_deadline;
+    if (shard->parting && !shard->ending && shard->parting_until < deadline)
+        deadline = shard->parting_until;
     if (shard->ending && shard->observers_until < deadline)
         deadline = shard->observers_until;
     for (uint32_t m = 0; m < shard->model_end; m++)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "ps/lane/lane.h"
+#include "ps/shard/archive.h"
 #include "transport/base/log.h"
 
 /* One way to be reached: a fabric with the shard's queue on it and the address to listen at. */
@@ -48,6 +49,7 @@ struct shard_config {
     int (*record)(void *context, const char *model, uint64_t step, uint32_t *ranks, uint32_t count);
     bool (*replay)(void *context, const char *model, uint64_t step, const uint32_t **ranks, uint32_t *count);
     void *sets_context;
+    const struct archive *archive; /* where checkpoints go; NULL: there are none */
     struct log_sink log;
 };
 
@@ -70,7 +72,7 @@ int shard_progress(struct shard *shard, uint64_t now);
 uint64_t shard_deadline(const struct shard *shard);
 /* shard_finished -- the job is over here: *status 0, or a negative code that becomes the thread's last error. */
 bool shard_finished(const struct shard *shard, int *status);
-/* shard_stop -- ends the job for everyone: an abort that says this ps was stopped. */
+/* shard_stop -- ends the job for everyone: an abort that says this ps was stopped. Where there is an archive a checkpoint is written before, if that does not take long. */
 void shard_stop(struct shard *shard, uint64_t now);
 void shard_stats(const struct shard *shard, struct shard_stats *out);
 /* shard_parameters -- for tests: the arena of the newest step of a model, NULL if there is none; its length and step. */

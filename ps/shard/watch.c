@@ -15,7 +15,7 @@ static bool watch_here(const struct shard_model *model, uint32_t rank)
     uint32_t quota = model_quota(model->model, model->board.workers, rank);
 
     if (model->together)
-        return share->sealed_next >= (model->step + 1) * quota;
+        return share->sealed_next >= shard_sequence(model, model->step + 1, quota);
     return lead == NULL || lead->mode == NULL || !mode_missing(lead->mode, rank);
 }
 
@@ -119,7 +119,8 @@ bool shard_departed(struct shard_model *model, uint64_t now)
         return false;
     for (uint32_t w = 0; w < model->board.workers; w++) {
         uint32_t quota = model_quota(model->model, model->board.workers, w);
-        sealed = sealed || (!shard->members[w].left && model->shares[w].sealed_next > model->step * quota);
+        sealed = sealed || (!shard->members[w].left &&
+                            model->shares[w].sealed_next > shard_sequence(model, model->step, quota));
         if (shard->members[w].left && !watch_here(model, w) && gone == UINT32_MAX)
             gone = w;
     }

@@ -73,6 +73,49 @@ static int cluster_keep_set(void *context, const char *model, uint64_t step, uin
     return 0;
 }
 
+/* cluster_give_set -- the same again. */
+static bool cluster_give_set(void *context, const char *model, uint64_t step, const uint32_t **ranks,
+                             uint32_t *count)
+{
+    struct cluster *c = context;
+
+    (void)model;
+    if (step >= CLUSTER_SETS_MAX)
+        return false;
+    *count = 0;
+    for (uint32_t w = 0; w < c->workers; w++)
+        if (c->job.replay[step] >> w & 1u)
+            c->set_ranks[(*count)++] = w;
+    *ranks = c->set_ranks;
+    return true;
+}
+
+/* cluster_aside -- what takes long is done later: nobody knows when. */
+static int cluster_aside(void *context, void (*work)(void *), void *what)
+{
+    struct cluster_ps *ps = context;
+
+    if (ps->aside_count == CLUSTER_ASIDES_MAX)
+        return error_set(STEPGATE_ENOMEM, 0, "", "too much goes on aside");
+    ps->asides[ps->aside_count] = work;
+    ps->aside_of[ps->aside_count++] = what;
+    return 0;
+}
+
+/* cluster_asides -- see inside.h. */
+int cluster_asides(struct cluster *c, uint32_t s, bool all)
+{
+    struct cluster_ps *ps = &c->ps[s];
+    int done = 0;
+
+    while (ps->aside_count > 0 && (all || done == 0)) {
+        uint32_t last = --ps->aside_count;
+        ps->asides[last](ps->aside_of[last]);
+        done = 1;
+    }
+    return done;
+}
+
 /* cluster_hear -- what a ps says. */
 static void cluster_hear(void *context, int level, const char *line)
 {
@@ -127,6 +170,13 @@ static int cluster_make_shard(struct cluster *c, uint32_t s)
                                   .log = {cluster_hear, c, LOG_WARN},
                                   .record = cluster_keep_set,
                                   .sets_context = c};
+    if (job->replay != NULL)
+        config.replay = cluster_give_set;
+    if (job->store != NULL) {
+        config.archive = &job->store->archive;
+        config.aside = cluster_aside;
+        config.aside_context = ps;
+    }
     int status = shard_new(&config, cluster_now(c), &ps->shard);
 
     if (status == 0)
@@ -284,7 +334,8 @@ static int cluster_commit(struct cluster *c)
 
     for (bool done[CLUSTER_WORKERS_MAX] = {false}; committed < c->workers;) {
         for (uint32_t w = 0; w < c->workers; w++) {
-            int status = done[w] ? 0 : session_commit_try(c->worker[w].model, cluster_now(c), NULL);
+            int status =
+                done[w] ? 0 : session_commit_try(c->worker[w].model, cluster_now(c), &c->worker[w].start);
             if (status != 0 && status != -STEPGATE_EAGAIN)
                 return cluster_error(c->ground, "commit", status);
             committed += status == 0 && !done[w];
@@ -418,8 +469,11 @@ static void cluster_clear_worker(struct cluster_worker *worker)
 }
 
 /* cluster_clear_ps -- deletes a ps's process. */
-static void cluster_clear_ps(struct cluster_ps *ps)
+static void cluster_clear_ps(struct cluster *c, uint32_t s)
 {
+    struct cluster_ps *ps = &c->ps[s];
+
+    cluster_asides(c, s, true);
     for (uint32_t l = 0; l < CLUSTER_LANES_MAX; l++)
         lane_delete(&ps->lanes[l]);
     shard_delete(&ps->shard);
@@ -440,7 +494,7 @@ static void cluster_clear(struct cluster *c)
     for (uint32_t w = 0; w < c->workers; w++)
         cluster_clear_worker(&c->worker[w]);
     for (uint32_t s = 0; s < c->shards; s++)
-        cluster_clear_ps(&c->ps[s]);
+        cluster_clear_ps(c, s);
     for (uint64_t h = 0; h < c->history_count; h++)
         for (uint32_t v = 0; v < CLUSTER_VARIABLES_MAX; v++)
             free(c->history[h].values[v]);
@@ -476,7 +530,7 @@ static int cluster_ended(struct cluster *c)
             return FAIL(c->ground, "ps %u ends with %d", s, c->ps[s].status);
         shard_stats(c->ps[s].shard, &stats);
         c->ground->steps += stats.steps;
-        cluster_clear_ps(&c->ps[s]); /* the others wait for the end of its process */
+        cluster_clear_ps(c, s); /* the others wait for the end of its process */
     }
     return 0;
 }

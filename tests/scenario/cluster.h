@@ -12,6 +12,7 @@
 
 #include "ps/mode/mode.h"
 #include "ps/shard/shard.h"
+#include "tests/scenario/store.h"
 #include "transport/base/random.h"
 #include "transport/simulated/world.h"
 #include "worker/session/session.h"
@@ -23,6 +24,7 @@
 #define CLUSTER_VALUES_MAX 16 /* that a test names of one variable */
 #define CLUSTER_SETS_MAX 64
 #define CLUSTER_ADDRESS_BYTES 64
+#define CLUSTER_ASIDES_MAX 8
 
 /* What jobs are made on. */
 struct ground {
@@ -54,6 +56,8 @@ struct cluster_job {
     int64_t step_timeout_ms;         /* 0: none */
     int64_t stall_report_ms;         /* 0: none */
     bool blind;                      /* workers push without pulling first */
+    struct store *store;             /* where checkpoints go; NULL: there are none */
+    const uint32_t *replay;          /* sets as a job has recorded them, by step: bits of ranks; NULL: none */
 };
 
 /* What a worker pushes of a variable: repeated if there are more elements. Sparse: rows, one value per element. */
@@ -86,12 +90,13 @@ struct cluster_worker {
     struct stepgate_domain *domain;
     struct session *session;
     struct session_model *model;
-    int state;                      /* enum cluster_state */
-    uint32_t pulling;               /* 0: all together, then sparse variables by name */
-    int error;                      /* the negative code it failed with */
-    char text[512];                 /* of it */
-    double weight;                  /* of what it pushes; 0: it abandons */
-    struct stepgate_step_info info; /* of the newest token */
+    int state;                        /* enum cluster_state */
+    uint32_t pulling;                 /* 0: all together, then sparse variables by name */
+    int error;                        /* the negative code it failed with */
+    char text[512];                   /* of it */
+    double weight;                    /* of what it pushes; 0: it abandons */
+    struct stepgate_model_info start; /* what commit said */
+    struct stepgate_step_info info;   /* of the newest token */
     struct cluster_gradient gradients[CLUSTER_VARIABLES_MAX];
     struct cluster_pull pulls[CLUSTER_VARIABLES_MAX];
 };
@@ -105,6 +110,9 @@ struct cluster_ps {
     struct shard *shard;
     bool over;
     int status;
+    void (*asides[CLUSTER_ASIDES_MAX])(void *); /* what goes on aside, and has not begun */
+    void *aside_of[CLUSTER_ASIDES_MAX];
+    uint32_t aside_count;
     uint64_t recorded; /* steps whose values are in the history + 1 */
     char address[CLUSTER_ADDRESS_BYTES];
 };
@@ -129,7 +137,8 @@ struct cluster {
     uint64_t busy_at;
     unsigned quiet_rounds; /* in a row in which nobody did anything */
     /* sets that the leader recorded, by step */
-    uint32_t sets[CLUSTER_SETS_MAX]; /* bits of ranks */
+    uint32_t sets[CLUSTER_SETS_MAX];         /* bits of ranks */
+    uint32_t set_ranks[CLUSTER_WORKERS_MAX]; /* of the one that is replayed */
     uint64_t set_count;
     char said[512]; /* the newest warning of a ps */
 };

@@ -15,6 +15,8 @@
 int cluster_error(struct ground *ground, const char *what, int status);
 /* cluster_declare -- the job's model on one worker; returns the library's code. */
 int cluster_declare(struct cluster *cluster, uint32_t worker);
+/* cluster_asides -- what a ps has to do aside: one of it, or all of it. Returns 1 if something was done. */
+int cluster_asides(struct cluster *cluster, uint32_t shard, bool all);
 /* cluster_round -- everybody once. Returns 1 if anybody did something. */
 int cluster_round(struct cluster *cluster, bool all);
 /* cluster_move -- a round, or time passes. Returns 0 when nothing will happen by itself soon. */

@@ -171,13 +171,14 @@ static void model_say(const struct stepgate_model *model, const struct stepgate_
     uint32_t workers = (uint32_t)knobs_workers(&model->job->knobs);
 
     log_line(&model->job->knobs.log, LOG_INFO,
-             "model %s: update %s, R %u of T %u, optimizer %s, %zu variables, %llu bytes, step %llu, "
+             "model %s: update %s, R %u of T %u, optimizer %s, %zu variables, %llu bytes, step %llu%s, "
              "transport %s, "
              "parameters %s, copies in the library's buffers: %u per push, %u per pull",
              declared->name, model_update_name(declared->update), model_replicas(declared, workers), workers,
              model_optimizer_name(declared), declared->count, (unsigned long long)info->bytes,
-             (unsigned long long)info->step, session_transport(model->job->session),
-             info->in_place ? "mapped in place" : "read into memory", info->copies_push, info->copies_pull);
+             (unsigned long long)info->step, info->restored ? " from a checkpoint" : "",
+             session_transport(model->job->session), info->in_place ? "mapped in place" : "read into memory",
+             info->copies_push, info->copies_pull);
 }
 
 /* stepgate_model_commit -- collective. */

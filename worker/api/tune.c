@@ -181,6 +181,43 @@ int stepgate_model_snapshot(struct stepgate_model *model, int what, const int *i
     return status != 0 ? status : tune_snapshot(model, &snapshot, ms, step);
 }
 
+/* A checkpoint that is wanted. */
+struct tune_checkpoint {
+    struct session_model *model;
+    uint64_t step;
+};
+
+/* tune_checkpoint_attempt -- one look for the answer. */
+static int tune_checkpoint_attempt(void *context, uint64_t now)
+{
+    struct tune_checkpoint *c = context;
+
+    return session_checkpoint_try(c->model, now, &c->step);
+}
+
+/* stepgate_checkpoint -- see tune.h. */
+int stepgate_checkpoint(struct stepgate_model *model, int ms, uint64_t *step)
+{
+    int status = model_check(model, -1);
+
+    if (status != 0)
+        return status;
+    struct tune_checkpoint checkpoint = {.model = model->session};
+    status = wait_until(model->job, ms, tune_timeout(model->job), STEPGATE_ETIMEOUT, "checkpoint",
+                        tune_checkpoint_attempt, &checkpoint);
+    if (status == 0 && step != NULL)
+        *step = checkpoint.step;
+    if (status == 0 || status == -STEPGATE_EAGAIN)
+        return status;
+    struct stepgate_error error;
+    error_save(&error);
+    job_lock(model->job);
+    session_checkpoint_cancel(model->session);
+    job_unlock(model->job);
+    error_restore(&error);
+    return status;
+}
+
 /* What is wanted of the leader. */
 struct tune_counts {
     struct session_model *model;

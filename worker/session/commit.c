@@ -389,7 +389,7 @@ static int session_commit_step(struct session_model *model, uint64_t now)
         model->state = MODEL_PLACED;
     }
     session_model_progress(model, now);
-    if (!model->token_there)
+    if (!model->token_there || !session_initial_there(model))
         return -STEPGATE_EAGAIN;
     session_initial_delete(model);
     model->state = MODEL_COMMITTED;
@@ -407,7 +407,8 @@ static void session_commit_info(const struct session_model *model, struct stepga
     info->bytes = 0;
     for (size_t v = 0; v < model->model->count; v++)
         info->bytes += model->model->variables[v].bytes;
-    info->restored = 0;
+    info->restored = (model->kept & MESSAGE_KEPT_RESTORED) != 0;
+    info->checkpoints = (model->kept & MESSAGE_KEPT_FOLDER) != 0;
     info->in_place = model->in_place;
     info->copies_push = mapped && model->copied ? 1 : 0;
     info->copies_pull = mapped && !model->in_place ? 1 : 0;
@@ -473,6 +474,10 @@ static void session_commit_token(struct session_model *model, const struct messa
     if (next > 0 && use->used && use->sequence == m->sequence)
         use->dropped = m->verdict == STEPGATE_VERDICT_STALE || m->verdict == STEPGATE_VERDICT_EMPTY ||
                        m->verdict == STEPGATE_VERDICT_NON_FINITE;
+    if (!model->first_known) { /* the first of all */
+        model->kept = m->kept;
+        session_transfer_first(model, m->step);
+    }
     model->token_there = true;
     model->token_next = next;
     model->token_step = m->step;
@@ -520,6 +525,10 @@ void session_model_message(struct session *session, struct session_shard *shard,
     case MESSAGE_RELEASED:
         if (m->sequence + 1 > place->released_next)
             place->released_next = m->sequence + 1;
+        return;
+    case MESSAGE_AUX:
+        if (session_initial_aux(model, m) != 0)
+            session_fail(session);
         return;
     default: session_commit_token(model, m);
     }

@@ -44,8 +44,8 @@ static uint8_t *initial_value(const struct session_model *model, uint32_t variab
 static int initial_aux(struct session_model *model)
 {
     for (uint32_t v = 0; v < model->model->count; v++) {
-        if (model->model->variables[v].kind != STEPGATE_AUX)
-            continue;
+        if (model->model->variables[v].kind != STEPGATE_AUX || model->variables[v].aux != NULL)
+            continue; /* a ps may have been faster: then it is what a checkpoint had */
         model->variables[v].aux = initial_value(model, v);
         if (model->variables[v].aux != NULL)
             model->initial[v] = NULL;
@@ -56,6 +56,54 @@ static int initial_aux(struct session_model *model)
                              model->model->variables[v].name);
     }
     return 0;
+}
+
+/* initial_room -- for an aux variable that comes from a checkpoint: it begins as it would without one. */
+static int initial_room(struct session_model *model, uint32_t variable)
+{
+    const struct model_variable *declared = &model->model->variables[variable];
+    struct session_variable *v = &model->variables[variable];
+    const uint8_t *initial = initial_value(model, variable);
+
+    if (v->aux != NULL)
+        return 0;
+    v->aux = calloc(1, declared->bytes);
+    if (v->aux == NULL)
+        return error_set(STEPGATE_ENOMEM, 0, "", "no memory for the value of %s", declared->name);
+    if (initial != NULL)
+        memcpy(v->aux, initial, declared->bytes);
+    return 0;
+}
+
+/* session_initial_aux -- see inside.h. */
+int session_initial_aux(struct session_model *model, const struct message *m)
+{
+    const struct model *declared = model->model;
+
+    if (m->what == MESSAGE_EVERYTHING) {
+        model->aux_told++;
+        return 0;
+    }
+    if (model->state == MODEL_COMMITTED || m->what >= declared->count ||
+        declared->variables[m->what].kind != STEPGATE_AUX ||
+        !session_fits(m->offset, m->length, declared->variables[m->what].bytes))
+        return error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
+                         "a ps sent a value of variable %u of model %s, which does not fit", m->what,
+                         declared->name);
+    int status = initial_room(model, m->what);
+    if (status == 0)
+        memcpy(model->variables[m->what].aux + m->offset, m->part, m->length);
+    return status;
+}
+
+/* session_initial_there -- see inside.h. */
+bool session_initial_there(const struct session_model *model)
+{
+    bool some = false;
+
+    for (size_t v = 0; v < model->model->count; v++)
+        some = some || model->model->variables[v].kind == STEPGATE_AUX;
+    return !some || !(model->kept & MESSAGE_KEPT_RESTORED) || model->aux_told == model->session->shard_count;
 }
 
 /* initial_copy -- all values in one piece of memory, which can be registered; the copies that were kept are freed as it fills. */

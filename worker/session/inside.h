@@ -226,6 +226,14 @@ struct session_counts {
     struct session_count value;
 };
 
+/* What the leader is asked to write. */
+struct session_checkpoint {
+    bool wanted, sent, there; /* sent: the request that was sent last is the one that is wanted */
+    bool pending;             /* that one has no answer yet */
+    uint64_t id, step;
+    struct stepgate_error error; /* code 0: it is complete */
+};
+
 struct session_model {
     struct session *session;
     uint32_t number; /* the ps's; UINT32_MAX: an observer does not know it yet */
@@ -258,8 +266,11 @@ struct session_model {
     struct rows rows;                /* those of the push under way */
     struct session_look pull_missed; /* lockstep: a pull of all variables */
     struct session_fetch fetch;
-    uint64_t notices; /* announcements of lanes so far */
-    int slot_kind;    /* what is being pushed now */
+    uint64_t notices;  /* announcements of lanes so far */
+    int slot_kind;     /* what is being pushed now */
+    bool first_known;  /* the step with which the job begins: announcements are told from it on */
+    uint32_t kept;     /* bits of enum message_kept, of the first token */
+    uint32_t aux_told; /* shards that have said all that the checkpoint had of this worker's own */
     bool token_there;
     uint64_t token_next; /* number of the contribution that the token answers + 1; 0: the commit's */
     uint64_t token_step, token_verdict_step, token_staleness;
@@ -280,6 +291,7 @@ struct session_model {
     uint64_t find_at; /* not to be asked for before */
     struct session_snapshot snapshot;
     struct session_counts counts;
+    struct session_checkpoint checkpoint;
 };
 
 /* session_model_of -- the model of that number; NULL: there is none. */
@@ -304,6 +316,14 @@ bool session_observe_message(struct session *session, const struct session_shard
 bool session_snapshot_message(struct session *session, const struct session_shard *shard,
                               const struct message *message);
 void session_snapshot_delete(struct session_model *model);
+/* session_checkpoint_message -- the leader's answer; false: nobody has asked. */
+bool session_checkpoint_message(struct session *session, const struct message *message);
+/* session_initial_aux -- a part of an aux variable as a checkpoint had it. Errors: EPROTOCOL, ENOMEM. */
+int session_initial_aux(struct session_model *model, const struct message *message);
+/* session_initial_there -- has everything come of what this worker had of its own? */
+bool session_initial_there(const struct session_model *model);
+/* session_transfer_first -- the job begins with this step: what lanes have announced already is of it or later ones. */
+void session_transfer_first(struct session_model *model, uint64_t step);
 /* session_counts_message -- the leader's answer. */
 bool session_counts_message(struct session *session, const struct message *message);
 

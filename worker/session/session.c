@@ -243,6 +243,7 @@ static void session_message(struct session *session, struct session_shard *shard
     case MESSAGE_MODEL_OK:
     case MESSAGE_PARAMETERS:
     case MESSAGE_RELEASED:
+    case MESSAGE_AUX:
     case MESSAGE_TOKEN: session_model_message(session, shard, m, now); return;
     case MESSAGE_MODEL_PART:
     case MESSAGE_FOUND:
@@ -252,6 +253,10 @@ static void session_message(struct session *session, struct session_shard *shard
     case MESSAGE_SNAPSHOT_READY:
     case MESSAGE_SNAPSHOT_DONE:
         if (!session_snapshot_message(session, shard, m))
+            break;
+        return;
+    case MESSAGE_CHECKPOINT_DONE:
+        if (shard->number != 0 || !session_checkpoint_message(session, m))
             break;
         return;
     case MESSAGE_COUNTS:

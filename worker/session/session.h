@@ -121,6 +121,13 @@ struct session_count {
 int session_counts_try(struct session_model *model, uint32_t rank, uint64_t now, struct session_count *out);
 void session_counts_cancel(struct session_model *model);
 
+/*
+ * session_checkpoint_try -- asks the leader for a checkpoint; *step is that of it. Whoever gives up says so with session_checkpoint_cancel. Errors: EAGAIN, and those
+ * that the ps met with.
+ */
+int session_checkpoint_try(struct session_model *model, uint64_t now, uint64_t *step);
+void session_checkpoint_cancel(struct session_model *model);
+
 /* What a snapshot is of. */
 enum session_what { SESSION_PARAMETERS = 1, SESSION_AVERAGES = 2, SESSION_SLOT = 3 /* and up */ };
 /* session_snapshot_check -- can that be copied of these variables? Errors: EINVAL, ENOENT, ESTATE. */

@@ -397,6 +397,19 @@ int session_model_progress(struct session_model *model, uint64_t now)
     return busy;
 }
 
+/* session_transfer_first -- see inside.h. What was announced before was kept as it came. */
+void session_transfer_first(struct session_model *model, uint64_t step)
+{
+    for (uint32_t s = 0; s < model->plan->shards; s++)
+        for (uint32_t g = 0; g < model->plan->shard[s].groups; g++)
+            for (uint32_t l = 0; l < model->plan->lanes; l++) {
+                struct session_span *span = &model->places[s].spans[g][l];
+                uint16_t ahead = (uint16_t)(span->ready_next - 1 - step);
+                span->ready_next = span->ready_next > 0 ? step + ahead + 1 : step;
+            }
+    model->first_known = true;
+}
+
 /* session_model_notify -- a lane announces a span of a step; the low bits are extended from the newest one known. */
 void session_model_notify(struct session *session, struct session_shard *shard, uint32_t lane, uint32_t value)
 {
@@ -411,7 +424,9 @@ void session_model_notify(struct session *session, struct session_shard *shard, 
     }
     struct session_span *span = &model->places[shard->number].spans[group][lane];
     uint16_t ahead = (uint16_t)(slot_notify_number(value) - (uint32_t)(span->ready_next & 0xffffu));
-    if (ahead < 0x8000u)
+    if (!model->first_known)
+        span->ready_next = slot_notify_number(value) + UINT64_C(1);
+    else if (ahead < 0x8000u)
         span->ready_next += ahead + 1u;
     model->notices++;
 }

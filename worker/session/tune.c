@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tune -- a hyper-parameter is changed; the leader is asked what became of contributions. */
+/* tune -- a hyper-parameter is changed; the leader is asked what became of contributions, and for a checkpoint. */
 #include <string.h>
 
 #include "ps/optimizer/rule.h"
@@ -118,5 +118,61 @@ bool session_counts_message(struct session *session, const struct message *m)
     static_assert(sizeof(counts->value.powers) == sizeof(m->powers), "their bits travel");
     memcpy(counts->value.powers, m->powers, sizeof(m->powers));
     counts->there = true;
+    return true;
+}
+
+/* session_checkpoint_try -- see session.h. A request that nobody waits for any more is answered first: it was for an older step. */
+int session_checkpoint_try(struct session_model *model, uint64_t now, uint64_t *step)
+{
+    struct session_checkpoint *checkpoint = &model->checkpoint;
+    struct message ask = {.kind = MESSAGE_CHECKPOINT, .model = model->number};
+
+    session_progress(model->session, now);
+    int status = tune_need_committed(model);
+    if (status == 0)
+        status = session_need_worker(model->session, "ask for a checkpoint");
+    if (status != 0)
+        return status;
+    checkpoint->wanted = true;
+    if (!checkpoint->sent) {
+        if (checkpoint->pending)
+            return -STEPGATE_EAGAIN;
+        ask.offset = checkpoint->id + 1;
+        status = link_send(&model->session->shards[0].control.link, &ask, now);
+        if (status != 0)
+            return status == -STEPGATE_EPEER ? -STEPGATE_EAGAIN : status;
+        checkpoint->id++;
+        checkpoint->sent = checkpoint->pending = true;
+        checkpoint->there = false;
+    }
+    if (!checkpoint->there)
+        return -STEPGATE_EAGAIN;
+    session_checkpoint_cancel(model);
+    if (checkpoint->error.code != 0)
+        return error_restore(&checkpoint->error);
+    *step = checkpoint->step;
+    return 0;
+}
+
+/* session_checkpoint_cancel -- an answer that comes late is not that to a later request. */
+void session_checkpoint_cancel(struct session_model *model)
+{
+    model->checkpoint.wanted = model->checkpoint.sent = model->checkpoint.there = false;
+}
+
+/* session_checkpoint_message -- see inside.h. */
+bool session_checkpoint_message(struct session *session, const struct message *m)
+{
+    struct session_model *model = session_model_of(session, m->model);
+
+    if (model == NULL || !model->checkpoint.pending || m->offset != model->checkpoint.id)
+        return false;
+    struct session_checkpoint *checkpoint = &model->checkpoint;
+    checkpoint->pending = false;
+    if (!checkpoint->sent)
+        return true; /* nobody waits for it any more */
+    checkpoint->there = true;
+    checkpoint->step = m->step;
+    checkpoint->error = m->finite ? (struct stepgate_error){.code = 0} : m->error;
     return true;
 }

@@ -113,6 +113,7 @@ static void message_make(struct random_source *random, int kind, struct message 
         m->verdict_step = random_next(random);
         m->sequence = random_next(random);
         m->staleness = random_next(random);
+        m->kept = (uint32_t)random_below(random, 256);
         break;
     case MESSAGE_ACCUMULATE:
     case MESSAGE_RELEASE:
@@ -164,6 +165,40 @@ static void message_make(struct random_source *random, int kind, struct message 
         break;
     case MESSAGE_BARRIER:
     case MESSAGE_BARRIER_OVER: m->step = step; break;
+    case MESSAGE_CHECKPOINT:
+        m->model = model;
+        m->offset = random_next(random);
+        break;
+    case MESSAGE_CHECKPOINT_TAKE:
+    case MESSAGE_RESTORE:
+    case MESSAGE_RESTORED:
+        m->model = model;
+        m->step = step;
+        break;
+    case MESSAGE_CHECKPOINT_WRITTEN:
+        m->model = model;
+        m->step = step;
+        m->total = random_next(random);
+        message_fill(random, m->fingerprint, sizeof(m->fingerprint));
+        break;
+    case MESSAGE_CHECKPOINT_PROBE: message_text(random, m->key, sizeof(m->key)); break;
+    case MESSAGE_AUX:
+        m->model = model;
+        m->what = (uint32_t)random_next(random);
+        m->offset = random_next(random);
+        m->length = (uint32_t)random_below(random, MESSAGE_PART_BYTES + 1);
+        message_fill(random, m->part, m->length);
+        break;
+    case MESSAGE_CHECKPOINT_DONE:
+        m->offset = random_next(random);
+        m->finite = random_chance(random, 500);
+        /* fall through */
+    case MESSAGE_CHECKPOINT_FAILED:
+        m->model = model;
+        m->step = step;
+        if (m->finite)
+            break;
+        /* fall through */
     case MESSAGE_ABORT:
         m->error.size = sizeof(m->error);
         m->error.code = (int)(1 + random_below(random, UINT16_MAX));
@@ -185,6 +220,11 @@ static void message_make(struct random_source *random, int kind, struct message 
 static void message_same_long(const struct message *a, const struct message *b)
 {
     switch (a->kind) {
+    case MESSAGE_CHECKPOINT_DONE:
+        if (a->finite)
+            return;
+        /* fall through */
+    case MESSAGE_CHECKPOINT_FAILED:
     case MESSAGE_ABORT:
         assert_int_equal(a->error.code, b->error.code);
         assert_int_equal(a->error.os_errno, b->error.os_errno);
@@ -198,6 +238,7 @@ static void message_same_long(const struct message *a, const struct message *b)
         assert_string_equal(a->error.remedy, b->error.remedy);
         return;
     case MESSAGE_TUNE: assert_string_equal(a->value, b->value); /* fall through */
+    case MESSAGE_CHECKPOINT_PROBE:
     case MESSAGE_FIND: assert_string_equal(a->key, b->key); return;
     case MESSAGE_PROOF: assert_memory_equal(a->part, b->part, 32); return;
     default: assert_memory_equal(a->part, b->part, a->length);
@@ -234,7 +275,7 @@ static void message_same(const struct message *a, const struct message *b)
     assert_memory_equal(a->counters, b->counters, sizeof(a->counters));
     assert_true(a->staleness == b->staleness && a->what == b->what);
     assert_int_equal(a->verdict, b->verdict);
-    assert_true(a->verdict_step == b->verdict_step);
+    assert_true(a->verdict_step == b->verdict_step && a->kept == b->kept);
     message_same_long(a, b);
 }
 
@@ -244,7 +285,7 @@ static void every_kind_comes_out_as_it_went_in(void **state)
     struct random_source random;
     print_message("seed %d\n", SEED);
     random_seed(&random, SEED);
-    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_SNAPSHOT_DONE; kind++)
+    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_AUX; kind++)
         for (int i = 0; i < 50; i++) {
             struct message in, out;
             uint8_t data[MESSAGE_BYTES_MAX];
@@ -278,7 +319,7 @@ static void a_message_cut_short_anywhere_is_refused(void **state)
     struct random_source random;
     print_message("seed %d\n", SEED);
     random_seed(&random, SEED);
-    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_SNAPSHOT_DONE; kind++) {
+    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_AUX; kind++) {
         struct message in, out;
         uint8_t data[MESSAGE_BYTES_MAX];
         message_make(&random, kind, &in);
@@ -300,7 +341,7 @@ static void a_message_with_a_byte_too_many_is_refused(void **state)
     struct random_source random;
     print_message("seed %d\n", SEED);
     random_seed(&random, SEED);
-    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_SNAPSHOT_DONE; kind++) {
+    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_AUX; kind++) {
         struct message in, out;
         uint8_t data[MESSAGE_BYTES_MAX + 1] = {0};
         message_make(&random, kind, &in);
@@ -316,7 +357,7 @@ static void an_unknown_kind_is_refused(void **state)
     struct message out;
     for (int kind = 0; kind < 256; kind++) {
         const uint8_t data[1] = {(uint8_t)kind};
-        if (kind >= MESSAGE_PROOF && kind <= MESSAGE_SNAPSHOT_DONE)
+        if (kind >= MESSAGE_PROOF && kind <= MESSAGE_AUX)
             continue;
         assert_int_equal(message_unpack(data, sizeof(data), &out), -STEPGATE_EPROTOCOL);
         const struct message in = {.kind = kind};

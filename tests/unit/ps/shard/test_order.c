@@ -125,12 +125,52 @@ static void a_set_of_many_of_which_one_has_no_seal_ends_the_job(void **state)
         }
 }
 
+/* alone_take -- the leader wants a checkpoint of this step. */
+static void alone_take(struct alone *a, uint64_t step)
+{
+    alone_order(a, &(struct message){.kind = MESSAGE_CHECKPOINT_TAKE, .step = step});
+}
+
+static void a_checkpoint_is_copied_between_two_commits(void **state)
+{
+    static const struct archive archive = {.every_steps = 1};
+    struct alone a;
+
+    (void)state;
+    alone_start(&a);
+    a.shard.config.archive = &archive;
+    alone_take(&a, 0);
+    assert_false(a.shard.failed);
+    assert_true(a.model.ordered);
+    assert_int_equal(a.model.board.order.kind, BOARD_CHECKPOINT);
+    assert_ptr_equal(a.model.board.order.copy, &a.model.checkpoint.copy);
+    assert_int_equal(a.model.checkpoint.keeping, KEEPING_COPY);
+}
+
+static void a_checkpoint_of_another_step_or_without_an_archive_ends_the_job(void **state)
+{
+    static const struct archive archive = {.every_steps = 1};
+
+    (void)state;
+    for (int there = 0; there < 2; there++) {
+        struct alone a;
+        alone_start(&a);
+        a.shard.config.archive = there ? &archive : NULL;
+        alone_take(&a, there ? 1 : 0);
+        assert_true(a.shard.failed);
+        assert_false(a.model.ordered);
+        assert_int_equal(a.shard.failure.code, STEPGATE_EPROTOCOL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_contribution_that_is_here_goes_to_the_lanes),
         cmocka_unit_test(a_contribution_without_a_seal_ends_the_job),
         cmocka_unit_test(a_set_of_many_of_which_one_has_no_seal_ends_the_job),
+        cmocka_unit_test(a_checkpoint_is_copied_between_two_commits),
+        cmocka_unit_test(a_checkpoint_of_another_step_or_without_an_archive_ends_the_job),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
