@@ -12,6 +12,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "ps/server/checkpoints.h"
 #include "ps/server/neighbour.h"
 #include "ps/server/sets.h"
 #include "ps/shard/shard.h"
@@ -58,9 +59,10 @@ struct stepgate_server {
     struct server_lane *lane_threads;
     struct lane **lane_list;
     struct shard *shard;
-    struct sets *sets;           /* NULL: neither recorded nor replayed */
-    struct server_aside *asides; /* threads that work for the shard, or did */
-    atomic_bool stop;            /* asked to stop: release store in _stop, acquire load in the loop */
+    struct checkpoints *checkpoints; /* NULL: there are none */
+    struct sets *sets;               /* NULL: neither recorded nor replayed */
+    struct server_aside *asides;     /* threads that work for the shard, or did */
+    atomic_bool stop;                /* asked to stop: release store in _stop, acquire load in the loop */
     atomic_bool ended; /* lanes end: release store after the shard's end, acquire load in their loops */
 };
 
@@ -71,6 +73,7 @@ struct server_aside {
     void (*work)(void *what);
     void *what;
     pthread_t thread;
+    atomic_bool over; /* it can be joined at once: release store at its end, acquire in server_reap_asides */
 };
 
 /* server_aside_run -- the thread. */
@@ -80,7 +83,23 @@ static void *server_aside_run(void *context)
 
     aside->work(aside->what);
     waiter_wake(aside->server->waiter);
+    atomic_store_explicit(&aside->over, true, memory_order_release); /* pairs with server_reap_asides */
     return NULL;
+}
+
+/* server_reap_asides -- of those that are over nothing is left: a job writes many checkpoints. */
+static void server_reap_asides(struct stepgate_server *server)
+{
+    for (struct server_aside **at = &server->asides; *at != NULL;) {
+        struct server_aside *aside = *at;
+        if (!atomic_load_explicit(&aside->over, memory_order_acquire)) { /* pairs with its end */
+            at = &aside->next;
+            continue;
+        }
+        *at = aside->next;
+        pthread_join(aside->thread, NULL);
+        free(aside);
+    }
 }
 
 /* server_aside -- starts one. It has the memory policy of the shard's thread. */
@@ -92,6 +111,7 @@ static int server_aside(void *context, void (*work)(void *what), void *what)
 
     if (aside == NULL)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for a thread");
+    server_reap_asides(server);
     *aside = (struct server_aside){.server = server, .next = server->asides, .work = work, .what = what};
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's own threads */
@@ -100,7 +120,7 @@ static int server_aside(void *context, void (*work)(void *what), void *what)
     if (status != 0) {
         free(aside);
         return error_set(STEPGATE_ESYSTEM, status, "raise the limit of threads: ulimit -u",
-                         "no thread for memory");
+                         "no thread for memory or checkpoints");
     }
     server->asides = aside;
     return 0;
@@ -372,6 +392,7 @@ static int server_make_shard(struct stepgate_server *server, uint64_t incarnatio
     if (sets_replays(server->sets))
         config.replay = sets_replay;
     config.sets_context = server->sets;
+    config.archive = checkpoints_archive(server->checkpoints);
     for (unsigned f = 0; f < server->fabric_count; f++)
         config.fabrics[f] = (struct shard_fabric){server->fabrics[f], server->queues[f]};
     return shard_new(&config, clock_now(), &server->shard);
@@ -431,6 +452,8 @@ static int server_make(struct stepgate_server *server)
         status = server_make_lane(server, l, incarnation);
     if (status == 0)
         status = server_open_sets(server);
+    if (status == 0)
+        status = checkpoints_open(&server->knobs, server->number, &server->checkpoints);
     if (status == 0)
         status = server_make_shard(server, incarnation);
     binding_restore(server->binding, &past);
@@ -664,6 +687,7 @@ void stepgate_server_delete(struct stepgate_server **out)
         lane_delete(&server->lane_list[l]);
     shard_delete(&server->shard);
     sets_close(&server->sets);
+    checkpoints_close(&server->checkpoints);
     for (uint32_t l = 0; server->lane_threads != NULL && l < server->lanes; l++) {
         struct server_lane *thread = &server->lane_threads[l];
         for (unsigned f = 0; f < LANE_FABRICS_MAX; f++)

@@ -96,6 +96,18 @@ static bool option_is_switch_word(const char *text)
     return false;
 }
 
+/* option_is_negated -- `no-` and the name of a switch: --no-resume. */
+static bool option_is_negated(const char *name, const struct knob_row **row)
+{
+    if (strncmp(name, "no-", 3) != 0 && strncmp(name, "no_", 3) != 0)
+        return false;
+    const struct knob_row *found = knob_row_find(name + 3, strlen(name + 3));
+    if (found == NULL || found->kind != KNOB_BOOL)
+        return false;
+    *row = found;
+    return true;
+}
+
 /*
  * option_argument -- looks at the arguments from argv[0] on: returns how many of them a knob takes
  * (0: it is none), and its row and value; negative if the value is missing.
@@ -108,6 +120,10 @@ static int option_argument(int count, char **argv, const struct knob_row **row, 
         return 0;
     size_t n = strcspn(name, "=");
     *row = knob_row_find(name, n);
+    if (*row == NULL && n == strlen(name) && option_is_negated(name, row)) {
+        *value = "off";
+        return 1;
+    }
     if (*row == NULL)
         return 0;
     if (name[n] == '=') {
