@@ -63,6 +63,7 @@ struct exchange {
     unsigned ps;
     unsigned rank;
     struct share share; /* of this process */
+    uint64_t step;      /* with which training goes on, from a checkpoint; 0: it begins */
     struct fault *fault;
 };
 

@@ -2,6 +2,7 @@
 #include "worker/examples/fashion/exchange_stepgate.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "stepgate/stepgate.h"
 #include "worker/examples/fashion/exchange_model.h"
@@ -186,17 +187,49 @@ void exchange_stepgate_watch(struct exchange *exchange, struct observer *observe
     exchange_stepgate_of(exchange)->observer = observer;
 }
 
+/* exchange_stepgate_resume -- what the ps have been told of checkpoints, and what this process has, must fit */
+static int exchange_stepgate_resume(struct exchange_stepgate *self, const struct stepgate_model_info *info,
+                                    struct fault *fault)
+{
+    const char *folder = "", *resume = "";
+    (void)stepgate_options_get(self->link->options, "checkpoint", &folder);
+    (void)stepgate_options_get(self->link->options, "resume", &resume);
+    bool anew = strcmp(resume, "off") == 0 || strcmp(resume, "no") == 0 || strcmp(resume, "false") == 0 ||
+                strcmp(resume, "0") == 0;
+    if (folder[0] != '\0' && !info->checkpoints)
+        return fault_set(
+            fault, FAULT_USAGE,
+            "--checkpoint %s is for the ps, which have not got it: give it to stepgate-run, before "
+            "the --, or to each stepgate-ps",
+            folder);
+    if (info->restored && anew)
+        return fault_set(
+            fault, FAULT_USAGE,
+            "--no-resume is for the ps, which have not got it: give it to stepgate-run, before the "
+            "--, or to each stepgate-ps");
+    if (info->restored && self->recipe.optimizer == RECIPE_NONE)
+        return fault_set(
+            fault, FAULT_USAGE,
+            "with --optimizer none the parameters are the workers', and no checkpoint has them: give "
+            "another folder to --checkpoint, or another optimizer");
+    self->exchange.step = info->restored ? info->step : 0;
+    return 0;
+}
+
 /* exchange_stepgate_commit -- what does not fit the number of workers is the command line's fault */
 static int exchange_stepgate_commit(struct exchange_stepgate *self, struct fault *fault)
 {
+    struct stepgate_model_info info = {.size = sizeof info};
     int code = stepgate_model_new(self->link->job, EXCHANGE_MODEL_NAME, &self->model);
     if (code >= 0)
         code = exchange_model_declare(self->model, &self->recipe, self->exchange.rank == 0);
     if (code >= 0)
-        code = stepgate_model_commit(self->model, -1, NULL);
+        code = stepgate_model_commit(self->model, -1, &info);
     if (code == -STEPGATE_EINVAL)
         return exchange_fault(fault, FAULT_USAGE, code);
-    return exchange_check(fault, code);
+    if (exchange_check(fault, code) < 0)
+        return -1;
+    return exchange_stepgate_resume(self, &info, fault);
 }
 
 /* exchange_stepgate_new -- declare and commit the network's variables */

@@ -68,18 +68,21 @@ static int fashion_report(const struct settings *settings, const struct recipe *
 static void fashion_announce(const struct recipe *recipe, const struct dataset *data,
                              const struct exchange *exchange)
 {
-    char update[80] = "";
+    char update[80] = "", resumed[64] = "";
     unsigned workers = exchange->workers, replicas = recipe_replicas(recipe, workers);
     if (recipe_is_alone(recipe))
         snprintf(update, sizeof update, ", each gradient alone (%s)", recipe_update_name(recipe->update));
     else if (recipe->update == RECIPE_TF || replicas < workers)
         snprintf(update, sizeof update, ", %u gradients a step (%s)", replicas,
                  recipe_update_name(recipe->update));
-    printf(
-        "training on %zu images, transport %s, %u worker%s, %u ps, one BLAS thread each, optimizer %s%s%s\n",
-        data->train.count, exchange->transport, workers, workers == 1 ? "" : "s", exchange->ps,
-        recipe_optimizer_name(recipe->optimizer), recipe->formula == RECIPE_FORMULA_TORCH ? " of torch" : "",
-        update);
+    if (exchange->step > 0)
+        snprintf(resumed, sizeof resumed, ", from a checkpoint: step %" PRIu64 " of %" PRIu64, exchange->step,
+                 recipe->steps);
+    printf("training on %zu images, transport %s, %u worker%s, %u ps, one BLAS thread each, optimizer "
+           "%s%s%s%s\n",
+           data->train.count, exchange->transport, workers, workers == 1 ? "" : "s", exchange->ps,
+           recipe_optimizer_name(recipe->optimizer),
+           recipe->formula == RECIPE_FORMULA_TORCH ? " of torch" : "", update, resumed);
     fflush(stdout);
 }
 
