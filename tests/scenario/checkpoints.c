@@ -199,14 +199,13 @@ static int checkpoints_compare(struct stage *stage, const struct cluster_job *be
 static int checkpoints_every_optimizer(struct stage *stage)
 {
     static const char *const keys[] = {
-        "optimizer=sgd",
+        "optimizer=sgd warmup_steps=6",
         "optimizer=momentum average_decay=0.9 learning_rate=0.1",
         "optimizer=nesterov l2_decay=0.01 learning_rate=0.1",
         "optimizer=adagrad schedule=exponential learning_rate_steps=2 learning_rate_factor=0.5",
         "optimizer=rmsprop momentum=0.5 learning_rate=0.01 clip_norm=20",
         "optimizer=adam average_decay=0.99 average_by_step=yes clip_global_norm=3 learning_rate=0.1",
-        "optimizer=adamw formula=torch schedule=cosine learning_rate_steps=20 warmup_steps=6 "
-        "learning_rate=0.1",
+        "optimizer=adamw formula=torch schedule=cosine learning_rate_steps=20 learning_rate=0.1",
         "optimizer=none"};
 
     for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++) {
