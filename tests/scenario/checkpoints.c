@@ -699,6 +699,70 @@ static int checkpoints_stopped(struct stage *stage)
     return checkpoints_in(stage, 0, checkpoints_stopped_in);
 }
 
+/* checkpoints_slow_in -- see below. */
+static int checkpoints_slow_in(struct stage *stage, struct store *store)
+{
+    struct cluster_job job = checkpoints_job("optimizer=momentum learning_rate=0.1", 2, 2, 1);
+    struct cluster *c;
+    uint64_t step;
+
+    job.store = store;
+    TRY(stage_open(stage, &job, &c));
+    store->held = true;
+    TRY(checkpoints_play(c, 0, 2 * CHECKPOINTS_EVERY, 0)); /* training does not wait for the disk */
+    CHECK(c, store_newest(store) == UINT64_MAX, "step %llu is written",
+          (unsigned long long)store_newest(store));
+    CHECK(c, strstr(c->said, "that of step 8 is left out, that of step 4 is not on its disk yet") != NULL,
+          "it was said: %s", c->said);
+    c->said[0] = 0;
+    TRY(checkpoints_play(c, 2 * CHECKPOINTS_EVERY, 3 * CHECKPOINTS_EVERY, 0));
+    CHECK(c, c->said[0] == 0, "it is said again: %s", c->said);
+    CHECK(c, session_checkpoint_try(c->worker[1].model, cluster_now(c), &step) == -STEPGATE_EAGAIN,
+          "at once");
+    TRY(cluster_settle(c));
+    store->held = false;
+    TRY(checkpoints_written(c, 3 * CHECKPOINTS_EVERY)); /* what somebody asks for is made then */
+    TRY(checkpoints_ask(c, 1, &step));
+    CHECK(c, step == 3 * CHECKPOINTS_EVERY && store->completed == 2, "%u were made", store->completed);
+    CHECK(c, store->steps[CHECKPOINTS_EVERY].complete, "the first one was not completed");
+    TRY(checkpoints_play(c, 3 * CHECKPOINTS_EVERY, 4 * CHECKPOINTS_EVERY, 0));
+    return checkpoints_written(c, 4 * CHECKPOINTS_EVERY);
+}
+
+/* checkpoints_slow -- a disk that does not keep up. */
+static int checkpoints_slow(struct stage *stage)
+{
+    return checkpoints_in(stage, CHECKPOINTS_EVERY, checkpoints_slow_in);
+}
+
+/* checkpoints_time_in -- see below. */
+static int checkpoints_time_in(struct stage *stage, struct store *store)
+{
+    struct cluster_job job = checkpoints_job("optimizer=momentum learning_rate=0.1", 1, 1, 1);
+    struct cluster *c;
+
+    job.store = store;
+    store->archive.every_ms = 3000;
+    TRY(stage_open(stage, &job, &c));
+    TRY(checkpoints_play(c, 0, 2, 0));
+    CHECK(c, store->saved == 0, "one comes too early");
+    TRY(cluster_let(c, 3100));
+    CHECK(c, store->saved == 0, "one is made although nothing has changed");
+    TRY(checkpoints_play(c, 2, 3, 0));
+    TRY(checkpoints_written(c, 3));
+    TRY(checkpoints_play(c, 3, 5, 0));
+    CHECK(c, store->completed == 1, "%u were made", store->completed);
+    TRY(cluster_let(c, 3100));
+    TRY(checkpoints_play(c, 5, 6, 0));
+    return checkpoints_written(c, 6);
+}
+
+/* checkpoints_time -- with the first step that is taken so long after the last one. */
+static int checkpoints_time(struct stage *stage)
+{
+    return checkpoints_in(stage, 0, checkpoints_time_in);
+}
+
 /* checkpoints_late_in -- see below. */
 static int checkpoints_late_in(struct stage *stage, struct store *store)
 {
@@ -753,5 +817,7 @@ const struct scenario scenario_checkpoints[] = {
     {"checkpoint_without_a_folder_is_an_error", checkpoints_nowhere, false},
     {"checkpoint_that_cannot_be_written_ends_nothing", checkpoints_refused, false},
     {"checkpoint_is_made_before_a_ps_is_stopped", checkpoints_stopped, false},
+    {"checkpoint_that_is_slow_holds_nobody_up", checkpoints_slow, false},
+    {"checkpoint_comes_by_time", checkpoints_time, false},
     {"checkpoint_of_a_large_step", checkpoints_late, false},
     {NULL, NULL, false}};

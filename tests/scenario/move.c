@@ -127,7 +127,8 @@ static int move_ps(struct cluster *c, uint32_t s, uint32_t part)
         return 0;
     if (part > 0)
         return lane_progress(ps->lanes[part - 1], cluster_now(c));
-    busy = ps->aside_count > 0; /* and a thread of its own is faster or slower than everybody */
+    busy = ps->aside_count > 0 &&
+           !c->job.store->held; /* and a thread of its own is faster or slower than everybody */
     if (busy && random_chance(&c->random, 300))
         cluster_asides(c, s, false);
     busy |= shard_progress(ps->shard, cluster_now(c));

@@ -23,6 +23,7 @@ struct store {
     struct archive archive;
     uint64_t shift; /* steps are told to be so many later than they were: those of a long job */
     bool refuses;   /* the next part cannot be written, as on a full disk */
+    bool held;      /* nothing goes on aside */
     unsigned saved, loaded, completed;
     struct store_step steps[STORE_STEPS_MAX];
 };
