@@ -3,14 +3,14 @@
 
 jobs=$(nproc)
 
-# build_in FOLDER OPTIONS...: configures and builds; its own test
+# build_in FOLDER OPTIONS...: configures and builds, all or the targets in $targets; its own test
 build_in() {
     local folder=$1 log generator=(-G Ninja)
     shift
     [ ! -e "$folder/CMakeCache.txt" ] || generator=()
     log=$logs/build-$(basename "$folder").log
     # Said aloud, since quickstart or a hand may have set them otherwise in the same folder.
-    if cmake -S . -B "$folder" "${generator[@]}" -DBUILD_TESTING=ON -DSTEPGATE_WERROR=ON -DSTEPGATE_MUTANT= "$@" >"$log" 2>&1 && cmake --build "$folder" -j "$jobs" >>"$log" 2>&1; then
+    if cmake -S . -B "$folder" "${generator[@]}" -DBUILD_TESTING=ON -DSTEPGATE_WERROR=ON -DSTEPGATE_MUTANT= "$@" >"$log" 2>&1 && cmake --build "$folder" -j "$jobs" ${targets:+--target $targets} >>"$log" 2>&1; then
         pass "build $(basename "$folder")"
     else
         fail "build $(basename "$folder")" "$log"
@@ -105,8 +105,12 @@ part_integration() {
     try "integration $spins" 200 "tests/integration/test_$spins" # its processes never sleep
 }
 
+# clang, optimized as a user's build is: the library, and the tests of what computes, to the bit. Everything else it compiles for the part `thread`.
 part_clang() {
-    build_in build/clang -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ && unit_in build/clang
+    local what='unit-ps-(lane|mode|optimizer|protocol)-' options=(-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=Release) targets
+    cmake -S . -B build/clang -G Ninja -DBUILD_TESTING=ON "${options[@]}" >/dev/null 2>&1 # build_in says what is wrong
+    targets="stepgate $(ctest --test-dir build/clang -N -L unit -R "$what" | sed -n 's/.*: \(unit-.*\)/\1/p' | tr '\n' ' ')"
+    build_in build/clang "${options[@]}" && unit_in build/clang -R "$what"
 }
 
 part_sanitize() {
@@ -127,9 +131,9 @@ part_sanitize() {
 }
 
 part_thread() {
-    build_in build/tsan -DSTEPGATE_SANITIZE=thread || return
+    build_in build/thread -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DSTEPGATE_SANITIZE=thread || return
     # The examples have one thread, and compute; and ThreadSanitizer knows no threads in the child of a fork.
-    TSAN_OPTIONS=halt_on_error=1 aside unit_in build/tsan -E 'unit-worker-examples|test_fork|test_fleet'
+    TSAN_OPTIONS=halt_on_error=1 aside unit_in build/thread -E 'unit-worker-examples|test_fork|test_fleet'
     aside try "tsan catches a relaxed store" 200 tests/mutants/race
     gather
 }
