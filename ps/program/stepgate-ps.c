@@ -68,6 +68,7 @@ static void ps_help(void)
 {
     static const char *const workers_own[] = {"service", "chunk_bytes", NULL};
 
+    help_begin();
     printf("usage: stepgate-ps --ps-hosts LIST --task-index I --workers N [FLAGS]\n\n"
            "Serves one shard of a job's parameters until the job is over. Prints `listening ADDRESS` when "
            "workers can\n"

@@ -30,6 +30,14 @@ static bool help_is_in(const char *const *list, const char *name)
     return false;
 }
 
+/* help_begin -- see help.h. */
+void help_begin(void)
+{
+    static char room[1 << 16];
+
+    setvbuf(stdout, room, _IOFBF, sizeof(room));
+}
+
 /* help_write_knobs -- the table. */
 void help_write_knobs(FILE *stream, const char *const *without)
 {

@@ -14,4 +14,7 @@ const char *help_value(const struct knob_row *row);
  * or NULL. */
 void help_write_knobs(FILE *stream, const char *const *without);
 
+/* help_begin -- before anything is printed: room for all of it, so that whoever flushes stdout at the end learns why it cannot be written. */
+void help_begin(void);
+
 #endif

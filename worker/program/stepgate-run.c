@@ -28,6 +28,7 @@ static const char *const run_own[] = {"ps_hosts",   "worker_hosts", "job_name",
 /* run_help -- from the knob table. */
 static void run_help(void)
 {
+    help_begin();
     printf(
         "usage: stepgate-run [--ps S] [--workers N] [--spare-workers] [--transport shm|verbs] [--listen "
         "ADDRESS] [FLAGS] -- "
