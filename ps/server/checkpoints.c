@@ -196,8 +196,11 @@ static int checkpoints_complete(void *context, const struct archive_model *decla
     if (status == 0)
         status = checkpoint_finish(folder, &m);
     manifest_clear(&m);
-    if (status == 0)
+    if (status == 0) {
+        /* every ps has seen the probe: each has written its file */
+        checkpoint_probe_end(checkpoints->dir, checkpoints->token);
         checkpoints_prune(checkpoints, declared->name);
+    }
     return status;
 }
 
