@@ -67,6 +67,7 @@ struct stepgate_job_stats {
     uint64_t pushes, pulls;
     uint64_t wait_ns;      /* time spent in waits of begin and pull */
     uint64_t pull_retries; /* reads that were repeated, since a ps went on to another step meanwhile */
+    uint64_t reconnects;   /* how often the connections to a ps were made anew */
 };
 /* stepgate_job_stats -- counters since the join. */
 int stepgate_job_stats(const struct stepgate_job *job, struct stepgate_job_stats *stats);

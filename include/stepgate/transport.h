@@ -138,12 +138,18 @@ enum stepgate_event_kind {
     STEPGATE_EVENT_CONNECTED =
         2, /* endpoint; data/length = the hello of the accepting side (active side only) */
     STEPGATE_EVENT_DISCONNECTED =
-        3, /* endpoint, status; for a refused connect data/length = the refuser's hello */
+        3, /* endpoint, status, value = enum stepgate_end; for a refused connect data/length = the refuser's hello */
     STEPGATE_EVENT_COMPLETION = 4, /* endpoint, context, status */
     STEPGATE_EVENT_NOTIFY = 5,     /* endpoint, value */
     STEPGATE_EVENT_MESSAGE = 6,    /* endpoint, data/length */
     STEPGATE_EVENT_DEVICE =
         7 /* fabric-wide: status, text of the error in stepgate_error_last() of the poller */
+};
+
+/* What is known of the end of a connection: `value` of its DISCONNECTED event. */
+enum stepgate_end {
+    STEPGATE_END_UNKNOWN = 0, /* the network, a device, or nobody knows */
+    STEPGATE_END_CLOSED = 1   /* the other side has closed it; of a process that is gone, its kernel has */
 };
 
 /* One event. data is valid until the next queue_poll of the same queue. */
@@ -239,7 +245,7 @@ struct stepgate_transport_v1 {
     /* request_refuse -- consumes the request; the hello reaches the other side with its DISCONNECTED event. */
     void (*request_refuse)(struct stepgate_request *request, const void *hello, uint32_t hello_bytes);
     /* endpoint_delete -- bounded (100 ms at the very most), whatever the peer does: after it returns, no event of this endpoint arrives
-     * and the peer can write nothing through it. Work in flight is abandoned. Remotes of it must be deleted first. */
+     * and the peer can write nothing through it. Work in flight is abandoned. Remotes that were imported over it stay as they are. */
     void (*endpoint_delete)(struct stepgate_endpoint **endpoint);
     int (*endpoint_capabilities)(struct stepgate_endpoint *endpoint, struct stepgate_capabilities *out);
 
@@ -248,7 +254,8 @@ struct stepgate_transport_v1 {
      * ahead of anything posted later. Errors: EACCESS (other domain, or more than the region has), EAGAIN (no room to send). */
     int (*endpoint_export)(struct stepgate_endpoint *endpoint, struct stepgate_region *region,
                            unsigned access, struct stepgate_descriptor *out);
-    /* endpoint_import -- makes a peer's descriptor usable, on every endpoint to the same peer whose far end is in the region's domain.
+    /* endpoint_import -- makes a peer's descriptor usable, on every endpoint to the same peer whose far end is in the region's domain: those that are made
+     * later, too, and if this one is gone, as long as the region is there.
      * Every field is checked. Errors: EAGAIN (its file descriptor is still under way), EPROTOCOL (no valid descriptor), EACCESS. */
     int (*endpoint_import)(struct stepgate_endpoint *endpoint, const struct stepgate_descriptor *descriptor,
                            struct stepgate_remote **out);

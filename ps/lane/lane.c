@@ -30,6 +30,7 @@ struct lane_model {
     struct board *board;
     struct apply *apply;
     uint8_t all;   /* groups whose span of this lane is not empty */
+    uint8_t told;  /* groups that were announced at least once */
     bool initial;  /* the initial values are awaited */
     uint64_t done; /* number of the last order done */
     bool applying;
@@ -121,16 +122,23 @@ static void lane_tell(struct lane *lane, const struct letter *letter)
         lane->config.wake_shard(lane->config.wake_context);
 }
 
-/* lane_lost -- this thread's last error ends a worker's links, and the shard decides what that means. */
-static void lane_lost(struct lane *lane, uint32_t rank)
+/* lane_lost_link -- this thread's last error ends a worker's links, and the shard decides what that means. */
+static void lane_lost_link(struct lane *lane, uint32_t rank, enum link_end end)
 {
-    struct letter letter = {.kind = LETTER_LOST, .rank = rank, .lane = lane->config.number};
+    struct letter letter = {
+        .kind = LETTER_LOST, .rank = rank, .lane = lane->config.number, .end = (int)end};
 
     if (rank >= lane->config.workers || lane->workers[rank].lost)
         return; /* an observer is nobody's loss */
     lane->workers[rank].lost = true;
     error_save(&letter.error);
     lane_tell(lane, &letter);
+}
+
+/* lane_lost -- the same, where no other connection would help. */
+static void lane_lost(struct lane *lane, uint32_t rank)
+{
+    lane_lost_link(lane, rank, LINK_END_REASON);
 }
 
 /* lane_span -- this lane's part of a group. */
@@ -265,14 +273,34 @@ static void lane_accept(struct lane *lane, const struct letter *letter, uint64_t
         return;
     }
     link_forget(link, &lane->batch);
-    link_close(link);
-    link_init(link, lane->config.secret, 0);
+    if (link->came_up) {
+        link_hold(link);
+    } else {
+        link_close(link);
+        link_init(link, lane->config.secret, 0);
+    }
     link->owner = lane;
     if (link_accept(link, letter->request, lane->config.queues[letter->fabric], letter->domain, &hello,
                     letter->hello, sizeof(letter->hello), now) != 0) {
-        link_close(link);
-        link_init(link, lane->config.secret, 0); /* the worker tries again */
+        link_hold(link); /* the worker tries again */
     }
+}
+
+/*
+ * lane_hold -- a worker makes its connections anew. What they still had under way does not count from here on: their endpoints are gone. What has
+ * arrived has.
+ */
+static void lane_hold(struct lane *lane, uint32_t rank)
+{
+    const struct letter held = {.kind = LETTER_HELD, .rank = rank, .lane = lane->config.number};
+    struct lane_worker *worker = &lane->workers[rank];
+
+    link_forget(&worker->push, &lane->batch);
+    link_forget(&worker->pull, &lane->batch);
+    link_hold(&worker->push);
+    link_hold(&worker->pull);
+    worker->lost = false;
+    lane_tell(lane, &held);
 }
 
 /* lane_letters -- what the shard wants. */
@@ -292,6 +320,7 @@ static int lane_letters(struct lane *lane, uint64_t now)
             break;
         case LETTER_DROP: lane_drop(lane, &letter); break;
         case LETTER_CLOSE: lane_forget_view(lane, letter.rank); break;
+        case LETTER_HOLD: lane_hold(lane, letter.rank); break;
         default: break;
         }
     }
@@ -362,6 +391,13 @@ static void lane_arrive(struct lane *lane, struct lane_model *model, uint32_t ra
 #endif
     if (arrival->spans & (1u << group)) {
         lane->stats.duplicates++;
+#ifdef STEPGATE_MUTANT_SPAN_COUNTED_TWICE
+        if (arrival->spans != model->all) {
+            arrival->spans |= (uint8_t)((model->all & ~arrival->spans) & -(model->all & ~arrival->spans));
+            if (arrival->spans == model->all)
+                lane_complete(lane, model, rank, slot);
+        }
+#endif
         return;
     }
     arrival->spans |= (uint8_t)(1u << group);
@@ -420,6 +456,19 @@ static void lane_notify(struct lane *lane, uint32_t rank, uint32_t value, uint64
     lane_arrive(lane, model, rank, slot, group, header.sequence);
 }
 
+/* lane_announce_again -- a worker is back, and may have missed what was announced. What it knows already it ignores. */
+static void lane_announce_again(struct lane *lane, uint32_t rank)
+{
+    for (uint32_t m = 0; m < lane->model_end; m++) {
+        struct lane_model *model = lane->models[m];
+        uint8_t missed = model != NULL ? model->told & (uint8_t)~model->announce[rank] : 0;
+        if (missed == 0)
+            continue;
+        model->announce[rank] |= missed;
+        model->announcing += (uint64_t)__builtin_popcount(missed);
+    }
+}
+
 /* lane_event -- one event of the queue. */
 static void lane_event(struct lane *lane, const struct stepgate_event *event, uint64_t now)
 {
@@ -444,13 +493,17 @@ static void lane_event(struct lane *lane, const struct stepgate_event *event, ui
         }
         lane_violation(lane, rank, link, "a notify on a pull connection");
         break;
+    case LINK_CAME_UP:
+        if (push && rank < lane->config.workers)
+            lane_announce_again(lane, rank);
+        break;
     case LINK_MESSAGE: lane_violation(lane, rank, link, "a message on a data connection"); break;
     case LINK_WENT_DOWN:
         if (rank >= lane->config.workers) {
             lane_close_view(lane, link); /* its end is seen on its control connection */
         } else if (was_up) {
             error_restore(&link->error);
-            lane_lost(lane, rank);
+            lane_lost_link(lane, rank, link->end);
         } /* else it was never proved: whoever it was may try again, lane_accept cleans up */
         break;
     default: break;
@@ -510,6 +563,7 @@ static void lane_ready(struct lane *lane, struct lane_model *model, uint32_t gro
     /* release: whoever sees the step sees its bytes */
     atomic_store_explicit(&board->words[lane->config.number].applied[group], step, memory_order_release);
     model->ready[group] = step;
+    model->told |= (uint8_t)(1u << group);
     lane_announce(model, group);
 }
 
@@ -568,7 +622,7 @@ static int lane_apply(struct lane *lane, struct lane_model *model)
     return 1;
 }
 
-/* lane_announcements -- what endpoints did not take before. */
+/* lane_announcements -- what endpoints did not take before. To a worker that is not there all is announced when it is. */
 static int lane_announcements(struct lane *lane, struct lane_model *model)
 {
     int busy = 0;
@@ -582,8 +636,6 @@ static int lane_announcements(struct lane *lane, struct lane_model *model)
                 int status = push->endpoint->transport->endpoint_notify(push->endpoint, value);
                 if (status == -STEPGATE_EAGAIN)
                     break;
-            } else if (push->state != LINK_DOWN) {
-                break;
             }
             model->announce[w] &= (uint8_t) ~(1u << group);
             model->announcing--;

@@ -14,10 +14,12 @@ enum letter_kind {
     LETTER_BOARD = 2,  /* to the lane: board */
     LETTER_GRANT =
         3, /* to lane 0: tell `rank` of a region, with a message of that kind: model, step, offsets */
-    LETTER_LOST = 4,    /* to the shard: rank, error */
+    LETTER_LOST = 4,    /* to the shard: rank, error, end */
     LETTER_DROP = 5,    /* to lane 0: forget the region */
     LETTER_DROPPED = 6, /* to the shard: it is forgotten */
-    LETTER_CLOSE = 7    /* to lane 0: the observer with the number `rank` is gone, its connection may go */
+    LETTER_CLOSE = 7,   /* to lane 0: the observer with the number `rank` is gone, its connection may go */
+    LETTER_HOLD = 8,    /* to the lane: `rank` will connect anew: its connections go, the rest stays */
+    LETTER_HELD = 9     /* to the shard: nothing comes over them any more */
 };
 
 struct board;
@@ -36,6 +38,7 @@ struct letter {
     struct stepgate_region *region;
     uint64_t offsets[3]; /* of both parities, and of the words */
     struct stepgate_error error;
+    int end; /* enum link_end */
 };
 
 struct mailbox {

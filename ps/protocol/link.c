@@ -2,14 +2,13 @@
 #include "ps/protocol/link.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "transport/base/clock.h"
 #include "transport/base/error.h"
 
-#define LINK_OUTBOX_MAX (UINT32_C(64) << 20) /* bytes; a peer that takes nothing for so long is not kept */
 #define LINK_PROOF_NS (UINT64_C(10000) * CLOCK_MS) /* a peer that does not prove itself is let go */
+#define LINK_TELL_EVERY 64u /* messages: what the other side keeps is bounded by it where nothing goes the other way */
 
 /* link_init -- a link that is not connected. */
 void link_init(struct link *link, const struct proof_secret *secret, int64_t liveness_ms)
@@ -85,86 +84,99 @@ void link_fail(struct link *link)
     link->state = LINK_DOWN;
 }
 
-/* link_flush -- hands the outbox to the endpoint, as far as it takes it. */
+/* link_flush -- hands what waits to the endpoint, as far as it takes it. Before the link is up only what opens it goes. */
 static int link_flush(struct link *link, uint64_t now)
 {
-    while (link->outbox_head < link->outbox_used) {
-        uint16_t length;
-        memcpy(&length, link->outbox + link->outbox_head, sizeof(length));
-        int status = link->endpoint->transport->endpoint_send(
-            link->endpoint, link->outbox + link->outbox_head + sizeof(length), length);
+    const uint8_t *data = link->opening;
+    uint16_t length = link->opening_length;
+    bool opening = length > 0;
+
+    while (opening || (link->state == LINK_UP && (data = outbox_next(&link->outbox, &length)) != NULL)) {
+        int status = link->endpoint->transport->endpoint_send(link->endpoint, data, length);
         if (status == -STEPGATE_EAGAIN)
             return 0;
         if (status != 0)
             return status;
         link->last_sent = now;
-        link->outbox_head += sizeof(length) + length;
+        if (!opening)
+            outbox_sent(&link->outbox);
+        link->opening_length = 0;
+        opening = false;
     }
-    link->outbox_head = 0;
-    link->outbox_used = 0;
-    return 0;
-}
-
-/* link_room -- makes room for `bytes` more at the end of the outbox. */
-static int link_room(struct link *link, size_t bytes)
-{
-    if (link->outbox_head > 0) {
-        memmove(link->outbox, link->outbox + link->outbox_head, link->outbox_used - link->outbox_head);
-        link->outbox_used -= link->outbox_head;
-        link->outbox_head = 0;
-    }
-    if (link->outbox_used + bytes <= link->outbox_size)
-        return 0;
-    size_t size = link->outbox_size == 0 ? 2048 : link->outbox_size * 2;
-    uint8_t *larger = size > LINK_OUTBOX_MAX ? NULL : realloc(link->outbox, size);
-    if (larger == NULL)
-        return error_set(STEPGATE_ENOMEM, 0, "", "no room for messages that a peer does not take");
-    link->outbox = larger;
-    link->outbox_size = size;
     return 0;
 }
 
 /* link_post -- sends or queues a packed message, in order. */
-static int link_post(struct link *link, const uint8_t *data, uint16_t length, uint64_t now)
+static int link_post(struct link *link, const struct message *message, uint64_t now)
 {
-    if (link->outbox_head == link->outbox_used) {
-        int status = link->endpoint->transport->endpoint_send(link->endpoint, data, length);
-        if (status == 0)
-            link->last_sent = now;
-        if (status != -STEPGATE_EAGAIN)
-            return status;
-    }
-    int status = link_room(link, sizeof(length) + length);
-    if (status != 0)
-        return status;
-    memcpy(link->outbox + link->outbox_used, &length, sizeof(length));
-    memcpy(link->outbox + link->outbox_used + sizeof(length), data, length);
-    link->outbox_used += sizeof(length) + length;
-    return 0;
+    uint8_t data[MESSAGE_BYTES_MAX];
+    int length = message_pack(message, data);
+
+    if (length < 0)
+        return length;
+    bool first = outbox_idle(&link->outbox);
+    int status = outbox_put(&link->outbox, data, (uint16_t)length);
+    return status == 0 && first && link->state == LINK_UP ? link_flush(link, now) : status;
 }
 
 /* link_send -- queues a message. */
 int link_send(struct link *link, const struct message *message, uint64_t now)
 {
-    uint8_t data[MESSAGE_BYTES_MAX];
-
-    if (link->state != LINK_UP)
+    if (link->state != LINK_UP && !link->held)
         return error_set(STEPGATE_EPEER, 0, "", "a message for a peer that is not connected");
-    int length = message_pack(message, data);
-    if (length < 0)
-        return length;
-    return link_post(link, data, (uint16_t)length, now);
+    int status = link_post(link, message, now);
+    /* What the endpoint of a broken connection does not take is kept: its DISCONNECTED event says why, and it is sent when the link is up again. */
+    return status == -STEPGATE_EPEER && outbox_counts(message->kind) ? 0 : status;
 }
 
-/* link_prove -- sends this side's proof. */
+/* link_beat -- a sign of life, with the number of messages that have come. */
+static int link_beat(struct link *link, uint64_t now)
+{
+    struct message beat;
+
+    message_begin(&beat, MESSAGE_HEARTBEAT);
+    beat.sequence = link->told = link->received;
+    return link_post(link, &beat, now);
+}
+
+/* link_acknowledge -- see link.h. That it failed is what the end of the connection will say. */
+void link_acknowledge(struct link *link, uint64_t now)
+{
+    if (link->state == LINK_UP)
+        (void)link_beat(link, now);
+}
+
+/* link_open -- sends what comes before everything that is kept. */
+static int link_open(struct link *link, const struct message *message, uint64_t now)
+{
+    uint8_t data[MESSAGE_BYTES_MAX];
+    int length = message_pack(message, data);
+
+    if (length < 0 || length > (int)sizeof(link->opening))
+        return error_set(STEPGATE_EINVAL, 0, "", "a %s that cannot open a connection",
+                         message_name(message->kind));
+    memcpy(link->opening, data, (size_t)length);
+    link->opening_length = (uint16_t)length;
+    return link_flush(link, now);
+}
+
+/* link_prove -- sends this side's proof, and how many messages it has received. */
 static int link_prove(struct link *link, uint64_t now)
 {
-    struct message proof = {.kind = MESSAGE_PROOF};
-    uint8_t data[MESSAGE_BYTES_MAX];
+    struct message proof = {.kind = MESSAGE_PROOF, .sequence = link->received};
 
     proof_make(link->secret, link->mine_bytes, link->theirs_bytes, proof.part);
-    int length = message_pack(&proof, data);
-    return length < 0 ? length : link_post(link, data, (uint16_t)length, now);
+    link->told = link->received;
+    return link_open(link, &proof, now);
+}
+
+/* link_same -- a held link is for the process that it was up with. */
+static int link_same(const struct link *link)
+{
+    if (!link->held || link->peer == link->theirs.incarnation)
+        return 0;
+    return error_set(STEPGATE_ELOST, 0, "look at its output and host, then start the job again",
+                     "it is gone, and another process has come in its place");
 }
 
 /* link_connected -- the endpoint is there: the active side checks whom it met and proves itself. */
@@ -176,6 +188,8 @@ static int link_connected(struct link *link, const struct stepgate_event *event,
     int status = hello_unpack(event->data, event->length, &link->theirs);
     if (status == 0)
         status = hello_check(&link->mine, &link->theirs);
+    if (status == 0)
+        status = link_same(link);
     if (status != 0)
         return status;
     memcpy(link->theirs_bytes, event->data, STEPGATE_HELLO_BYTES);
@@ -202,6 +216,8 @@ static void link_disconnected(struct link *link, const struct stepgate_event *ev
     int reason =
         link->active && link->state == LINK_CONNECTING ? hello_reason(event->data, event->length) : 0;
 
+    if (reason == 0 && (event->status == -STEPGATE_EPEER || event->status == 0))
+        link->end = event->value == STEPGATE_END_CLOSED ? LINK_END_CLOSED : LINK_END_BROKEN;
     switch (reason) {
     case 0:
         if ((event->status == -STEPGATE_EPEER || event->status == 0) && link->stopped_ms > 0)
@@ -246,12 +262,16 @@ static void link_disconnected(struct link *link, const struct stepgate_event *ev
 static void link_disprove(struct link *link, uint64_t now)
 {
     const struct message abort = {.kind = MESSAGE_ABORT, .error = {.code = STEPGATE_EAUTH, .rank = -1}};
-    uint8_t data[MESSAGE_BYTES_MAX];
-    int length = message_pack(&abort, data);
 
-    if (length > 0)
-        link_post(link, data, (uint16_t)length,
-                  now); /* that it failed already is worth more than this failing */
+    (void)link_open(link, &abort, now); /* that it failed already is worth more than this failing */
+}
+
+/* link_resume -- the peer has proved itself, and says how much it has: what it lacks of all that was said is sent again. */
+static int link_resume(struct link *link, uint64_t now)
+{
+    int status = outbox_acknowledge(&link->outbox, link->message.sequence);
+
+    return status != 0 || link->active ? status : link_prove(link, now);
 }
 
 /* link_checked -- the peer's first message must be the right proof. Of one that has proved nothing only `wrong secret` is believed. */
@@ -271,7 +291,7 @@ static int link_checked(struct link *link, uint64_t now)
                          link->state == LINK_PROVING ? "proof" : "connection");
     int status = proof_check(link->secret, link->theirs_bytes, link->mine_bytes, m->part);
     if (status == 0)
-        return link->active ? 0 : link_prove(link, now);
+        return link_resume(link, now);
     if (!link->active) {
         struct stepgate_error error;
         error_save(&error);
@@ -279,6 +299,14 @@ static int link_checked(struct link *link, uint64_t now)
         status = error_restore(&error);
     }
     return status;
+}
+
+/* link_count -- one more message has come. The other side keeps it until it is told so. */
+static void link_count(struct link *link, uint64_t now)
+{
+    link->received += outbox_counts(link->message.kind);
+    if (link->received - link->told >= LINK_TELL_EVERY)
+        link_acknowledge(link, now);
 }
 
 /* link_message -- a message arrived: proofs and heartbeats are the link's own. */
@@ -292,13 +320,22 @@ static int link_message(struct link *link, const struct stepgate_event *event, u
         if (link_checked(link, now) != 0)
             goto fail;
         link->state = LINK_UP;
+        link->came_up = true;
+        link->held = false;
+        link->peer = link->theirs.incarnation;
         return LINK_CAME_UP;
     }
     if (link->message.kind == MESSAGE_PROOF) {
         error_set(STEPGATE_EPROTOCOL, 0, "", "a second proof");
         goto fail;
     }
-    return link->message.kind == MESSAGE_HEARTBEAT ? LINK_NOTHING : LINK_MESSAGE;
+    if (link->message.kind == MESSAGE_HEARTBEAT) {
+        if (outbox_acknowledge(&link->outbox, link->message.sequence) != 0)
+            goto fail;
+        return LINK_NOTHING;
+    }
+    link_count(link, now);
+    return LINK_MESSAGE;
 
 fail:
     link_fail(link);
@@ -367,8 +404,7 @@ int link_progress(struct link *link, uint64_t now)
             error_step(UINT64_MAX, (int64_t)((now - link->last_heard) / CLOCK_MS));
         } else if (now > link->last_sent && now - link->last_sent >= link->liveness_ns / 4 &&
                    link_idle(link)) {
-            const struct message beat = {.kind = MESSAGE_HEARTBEAT};
-            status = link_send(link, &beat, now);
+            status = link_beat(link, now);
         }
     }
     if (status == 0)
@@ -382,7 +418,7 @@ int link_progress(struct link *link, uint64_t now)
 /* link_idle -- nothing waits. */
 bool link_idle(const struct link *link)
 {
-    return link->outbox_head == link->outbox_used;
+    return link->opening_length == 0 && outbox_idle(&link->outbox);
 }
 
 /* link_deadline -- when link_progress must be called. */
@@ -410,8 +446,31 @@ void link_close(struct link *link)
 {
     if (link->endpoint != NULL)
         link->endpoint->transport->endpoint_delete(&link->endpoint);
-    free(link->outbox);
-    link->outbox = NULL;
-    link->outbox_used = link->outbox_size = link->outbox_head = 0;
+    outbox_clear(&link->outbox);
+    link->opening_length = 0;
+    link->came_up = link->held = false;
+    link->received = link->told = 0;
     link->state = LINK_DOWN;
+}
+
+/* link_hold -- see link.h. */
+void link_hold(struct link *link)
+{
+    if (link->endpoint != NULL)
+        link->endpoint->transport->endpoint_delete(&link->endpoint);
+    if (link->came_up)
+        outbox_rewind(&link->outbox);
+    else
+        outbox_clear(&link->outbox);
+    link->held = link->came_up;
+    link->opening_length = 0;
+    link->last_looked = link->stopped_ms = 0;
+    link->end = LINK_END_REASON;
+    link->state = LINK_NEW;
+}
+
+/* link_kept -- see link.h. */
+bool link_kept(const struct link *link)
+{
+    return outbox_kept(&link->outbox);
 }

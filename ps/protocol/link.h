@@ -6,7 +6,10 @@
  *   active:   CONNECTING -> (CONNECTED: sends its proof) -> PROVING -> (peer's proof is right) -> UP
  *   passive:  CONNECTING -> (CONNECTED)                  -> PROVING -> (peer's proof is right: sends its own) -> UP
  *                                                                   -> (it is wrong: says ABORT, EAUTH) -> DOWN
- *   any       -> DOWN, for good; link->error says why
+ *   any       -> DOWN, for good, unless it is held; link->error says why
+ *
+ * A link that was up and is held (link_hold) has lost its connection and nothing else: it is connected or accepted anew, with the same peer, and
+ * then every message that one side has not received is sent again, in its place. Proofs and heartbeats say how many were.
  *
  * A link belongs to one thread: that of its queue. The endpoint's `user` is the link.
  */
@@ -17,6 +20,7 @@
 #include <stdint.h>
 
 #include "ps/protocol/message.h"
+#include "ps/protocol/outbox.h"
 #include "stepgate/transport.h"
 #include "transport/handshake/hello.h"
 #include "transport/handshake/proof.h"
@@ -32,12 +36,25 @@ enum link_event_kind {
     LINK_WENT_DOWN = 5   /* once; link->error says why */
 };
 
+/* What ended a link that is down. */
+enum link_end {
+    LINK_END_REASON = 0, /* a refusal, a violation, silence, want of memory: another connection would not help */
+    LINK_END_BROKEN = 1, /* the connection failed under it */
+    LINK_END_CLOSED = 2  /* the other side has closed it, or its process is gone */
+};
+
+#define LINK_OPENING_BYTES 64u
+
 struct link {
     struct stepgate_endpoint *endpoint;
     void *owner; /* of the user's */
     int tag;     /* of the user's */
     enum link_state state;
     bool active;
+    bool came_up;      /* once */
+    bool held;         /* from link_hold until it is up again */
+    enum link_end end; /* of a link that is down */
+    uint64_t peer;     /* incarnation of whom it was up with */
     struct hello mine, theirs;
     uint8_t mine_bytes[STEPGATE_HELLO_BYTES], theirs_bytes[STEPGATE_HELLO_BYTES];
     const struct proof_secret *secret;
@@ -48,9 +65,10 @@ struct link {
     uint64_t stopped_ms; /* the last such gap; 0: none */
     struct stepgate_error error;
     struct message message;
-    /* outbox: packed messages, length (u16) before each */
-    uint8_t *outbox;
-    size_t outbox_used, outbox_size, outbox_head;
+    struct outbox outbox;
+    uint64_t received, told;             /* messages counted so far; how many of them the peer was told of */
+    uint8_t opening[LINK_OPENING_BYTES]; /* a proof, or its refusal, that waits: it comes before all that is kept */
+    uint16_t opening_length;
 };
 
 /* link_init -- a link that is not connected; secret must outlive it. liveness_ms 0: no heartbeats. */
@@ -64,10 +82,16 @@ int link_accept(struct link *link, struct stepgate_request *request, struct step
                 uint32_t theirs_length, uint64_t now);
 /* link_event -- takes an event of its endpoint, returns enum link_event_kind: what the user should look at. */
 int link_event(struct link *link, const struct stepgate_event *event, uint64_t now);
-/* link_send -- queues a message; it is sent at once if the endpoint takes it, in order in any case. Errors: EPEER (down), ENOMEM. */
+/* link_send -- queues a message; it is sent at once if the endpoint takes it, in order in any case; on a held link when it is up again. Errors: EPEER (down), ENOMEM. */
 int link_send(struct link *link, const struct message *message, uint64_t now);
 /* link_progress -- sends what waits in the outbox, heartbeats, and looks at liveness: returns LINK_NOTHING or LINK_WENT_DOWN (once). */
 int link_progress(struct link *link, uint64_t now);
+/* link_acknowledge -- tells the peer at once how much has come. */
+void link_acknowledge(struct link *link, uint64_t now);
+/* link_hold -- the connection goes, what was said over it stays. Of a link that was never up nothing stays. */
+void link_hold(struct link *link);
+/* link_kept -- does it hold messages that the peer may not have received? */
+bool link_kept(const struct link *link);
 /* link_idle -- nothing waits in the outbox. */
 bool link_idle(const struct link *link);
 /* link_deadline -- when link_progress wants to be called at the latest. */

@@ -122,7 +122,11 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
 
     bytes_put_u8(&w, (uint8_t)m->kind);
     switch (m->kind) {
-    case MESSAGE_PROOF: bytes_put(&w, m->part, PROOF_BYTES); break;
+    case MESSAGE_PROOF:
+        bytes_put(&w, m->part, PROOF_BYTES);
+        bytes_put_u64(&w, m->sequence);
+        break;
+    case MESSAGE_HEARTBEAT: bytes_put_u64(&w, m->sequence); break;
     case MESSAGE_WELCOME:
         bytes_put_u32(&w, m->shard);
         bytes_put_u32(&w, m->shards);
@@ -278,7 +282,6 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
     case MESSAGE_BARRIER:
     case MESSAGE_BARRIER_OVER: bytes_put_u64(&w, m->step); break;
     case MESSAGE_ABORT: message_pack_error(&w, &m->error); break;
-    case MESSAGE_HEARTBEAT:
     case MESSAGE_LEAVE:
     case MESSAGE_LEFT:
     case MESSAGE_CHECKPOINT_STOP:
@@ -294,7 +297,11 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
 static void message_unpack_body(struct bytes_reader *r, struct message *m)
 {
     switch (m->kind) {
-    case MESSAGE_PROOF: bytes_get(r, m->part, PROOF_BYTES); break;
+    case MESSAGE_PROOF:
+        bytes_get(r, m->part, PROOF_BYTES);
+        m->sequence = bytes_get_u64(r);
+        break;
+    case MESSAGE_HEARTBEAT: m->sequence = bytes_get_u64(r); break;
     case MESSAGE_WELCOME:
         m->shard = bytes_get_u32(r);
         m->shards = bytes_get_u32(r);
@@ -450,7 +457,6 @@ static void message_unpack_body(struct bytes_reader *r, struct message *m)
     case MESSAGE_BARRIER:
     case MESSAGE_BARRIER_OVER: m->step = bytes_get_u64(r); break;
     case MESSAGE_ABORT: message_unpack_error(r, &m->error); break;
-    case MESSAGE_HEARTBEAT:
     case MESSAGE_LEAVE:
     case MESSAGE_LEFT:
     case MESSAGE_CHECKPOINT_STOP:

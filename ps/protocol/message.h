@@ -14,8 +14,9 @@
 #include "stepgate/transport.h"
 
 enum message_kind {
-    MESSAGE_PROOF = 1,     /* both ways, first on every connection: proof[32]. Handled by the link. */
-    MESSAGE_HEARTBEAT = 2, /* both ways: nothing. Handled by the link. */
+    MESSAGE_PROOF =
+        1, /* both ways, first on every connection: proof[32], sequence (messages received so far). Handled by the link. */
+    MESSAGE_HEARTBEAT = 2, /* both ways: sequence (the same). Handled by the link. */
     MESSAGE_WELCOME =
         3, /* shard -> worker, after the proofs on a control connection: shard, shards, workers, lanes, group_bytes, cut_bytes */
     MESSAGE_MODEL_PART =

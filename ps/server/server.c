@@ -379,6 +379,7 @@ static int server_make_shard(struct stepgate_server *server, uint64_t incarnatio
                                   .cut_bytes = knob_bytes(knobs, "cut_bytes"),
                                   .join_timeout_ms = knob_time_ms(knobs, "join_timeout"),
                                   .liveness_ms = knob_time_ms(knobs, "liveness"),
+                                  .reconnect = (uint32_t)knob_int(knobs, "reconnect"),
                                   .close_timeout_ms = knob_time_ms(knobs, "close_timeout"),
                                   .stall_report_ms = knob_time_ms(knobs, "stall_report"),
                                   .step_timeout_ms = knob_time_ms(knobs, "step_timeout"),

@@ -25,6 +25,13 @@ struct shard_member {
     bool leaving; /* it said good-bye, and waits for the answer */
     uint64_t barrier;
     uint64_t up_since;
+    /* its connections broke, and it is expected to make them anew (rebuild.c) */
+    bool broken;
+    bool fails;         /* it said that the job has failed: it will not come back */
+    uint32_t holding;   /* lanes that have not let go of the old ones yet */
+    uint32_t breaks;    /* so often in a row */
+    uint64_t broken_at, return_by;
+    struct stepgate_error cause;
 };
 
 /* Another shard, on the leader. */
@@ -54,6 +61,7 @@ struct shard_share {
     uint64_t reported_next;   /* newest sequence reported + 1 */
     bool sealed_initial;
     struct stepgate_region *region;
+    bool again;     /* to be told anew where its slots are: it may have missed it */
     uint8_t *parts; /* a model that is coming in, part by part */
     uint64_t parts_total, parts_there;
     bool asked;
@@ -155,6 +163,7 @@ struct shard_model {
     size_t memory_count;
     uint64_t memory_total, memory_got, memory_said; /* bytes: needed, there, there when it was said last */
     uint32_t depth;
+    uint32_t again; /* shares that are to be told anew */
     bool together;          /* contributions are reported to the leader a whole step at a time */
     struct message *orders; /* from the leader, in order, not carried out yet: [order_room], a ring */
     size_t order_first, order_count, order_room;
@@ -257,7 +266,9 @@ struct shard {
     struct leader_model *leads[SLOT_MODELS_MAX];
     uint64_t started, join_deadline, join_report_at, attend_at;
     bool gathered;
-    bool ending; /* nothing new is begun: last words are flushed */
+    uint32_t broken;         /* workers that are expected back */
+    struct link_batch batch; /* events in hand */
+    bool ending;             /* nothing new is begun: last words are flushed */
     bool finished;
     uint64_t end_deadline;
     uint64_t observers_until; /* how long they may take to hear of the end */
@@ -273,7 +284,8 @@ struct shard {
 /* member: who is there */
 void shard_request(struct shard *shard, unsigned fabric, const struct stepgate_event *event, uint64_t now);
 void shard_member_message(struct shard *shard, uint32_t rank, const struct message *message, uint64_t now);
-void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate_error *why, uint64_t now);
+void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate_error *why,
+                       enum link_end end, uint64_t now);
 /* shard_member_gone -- a worker is lost, and the others go on without it. */
 void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t now);
 void shard_watch_gathering(struct shard *shard, uint64_t now);
@@ -284,6 +296,26 @@ void shard_abort(struct shard *shard, uint64_t now);
 int shard_post(struct shard *shard, struct link *link, const struct message *message, uint64_t now);
 /* shard_send -- to a worker; a link that is down is the business of its DISCONNECTED event. */
 void shard_send(struct shard *shard, uint32_t rank, const struct message *message, uint64_t now);
+
+/* rebuild: a worker whose connections broke while both ends live */
+/* shard_rebuild_begin -- one of them broke; false: it is not waited for. */
+bool shard_rebuild_begin(struct shard *shard, uint32_t rank, const struct stepgate_error *why,
+                         enum link_end end, uint64_t now);
+/* shard_rebuild_again -- an attempt to come back failed. */
+void shard_rebuild_again(struct shard *shard, uint32_t rank);
+/* shard_rebuild_is_back -- does the hello belong to a member that is here, and so can only want its connections anew? */
+bool shard_rebuild_is_back(const struct shard *shard, const struct hello *theirs);
+/* shard_rebuild_accept -- its control connection. Returns the reason to refuse it, 0: it was accepted. */
+int shard_rebuild_accept(struct shard *shard, unsigned fabric, struct stepgate_request *request,
+                         const struct stepgate_event *event, const struct hello *theirs, uint64_t now);
+/* shard_rebuild_over -- it has proved itself. */
+void shard_rebuild_over(struct shard *shard, uint32_t rank, uint64_t now);
+/* shard_rebuild_held -- a lane has let go of its connections. */
+void shard_rebuild_held(struct shard *shard, uint32_t rank);
+/* shard_rebuild_watch -- who has not come back in time is lost. */
+void shard_rebuild_watch(struct shard *shard, uint64_t now);
+/* shard_rebuild_deadline -- when that must be looked at. */
+uint64_t shard_rebuild_deadline(const struct shard *shard);
 
 /* shard_welcome -- what whoever has proved itself is told. */
 void shard_welcome(const struct shard *shard, struct message *out);
@@ -368,6 +400,8 @@ void shard_model_check(struct shard *shard, uint32_t rank, const struct message 
 void shard_model_delete(struct shard_model **model);
 /* shard_place_over -- memory that was got aside is there, or will never be. Returns 1 if it was so. */
 int shard_place_over(struct shard_model *model, uint64_t now);
+/* shard_place_tell -- lane 0 tells a worker where the parameters are. Errors: ENOMEM. */
+int shard_place_tell(struct shard_model *model, uint32_t rank);
 /* shard_place_retry -- grants that an endpoint did not take before. */
 void shard_place_retry(struct shard_model *model, uint64_t now);
 

@@ -123,7 +123,7 @@ static int shard_accept_lane(struct shard *shard, unsigned fabric, struct stepga
     if (theirs->rank >= shard->config.workers || theirs->lane >= shard->config.lanes)
         return STEPGATE_ERANK;
     const struct shard_member *member = &shard->members[theirs->rank];
-    if (!member->up || member->left || member->control.theirs.incarnation != theirs->incarnation ||
+    if (!member->up || member->left || member->broken || member->control.theirs.incarnation != theirs->incarnation ||
         member->fabric != fabric)
         return STEPGATE_EBUSY;
     struct letter letter = {.kind = LETTER_ACCEPT,
@@ -178,7 +178,12 @@ void shard_request(struct shard *shard, unsigned fabric, const struct stepgate_e
         shard_refuse(shard, event->request, status);
         return;
     }
-    if (shard->ending) /* a job that lost somebody is worth another try, one that is over is not */
+    bool lane = theirs.role == STEPGATE_ROLE_WORKER && theirs.purpose != HELLO_CONTROL;
+    if (shard_rebuild_is_back(shard, &theirs)) /* even to a job that has failed: it is told why */
+        reason = shard_rebuild_accept(shard, fabric, event->request, event, &theirs, now);
+    else if (shard->failed && lane && theirs.rank < shard->config.workers && shard->members[theirs.rank].up)
+        reason = STEPGATE_EBUSY; /* its control connection says why */
+    else if (shard->ending) /* a job that lost somebody is worth another try, one that is over is not */
         reason = shard->failed && shard->failure.code == STEPGATE_ELOST ? STEPGATE_ELOST : STEPGATE_EENDED;
     else if (theirs.role == STEPGATE_ROLE_WORKER && theirs.purpose == HELLO_CONTROL)
         reason = shard_accept_worker(shard, fabric, event->request, event, &theirs, now);
@@ -231,6 +236,7 @@ void shard_member_message(struct shard *shard, uint32_t rank, const struct messa
     struct shard_member *member = &shard->members[rank];
     struct message answer;
 
+    member->fails = member->fails || m->kind == MESSAGE_ABORT;
     if (shard->failed || member->left)
         return;
     switch (m->kind) {
@@ -317,7 +323,7 @@ static void shard_member_lost(struct shard *shard, uint32_t rank, const struct s
             : "look at that worker's output and host, then start the job again",
         "worker %u is lost%s: %s", rank, at, why->text);
     error_peer(STEPGATE_ROLE_WORKER, (int)rank, "",
-               member->control.endpoint != NULL ? member->control.endpoint->transport->name : "");
+               shard->config.fabrics[member->fabric].fabric->transport->name);
     error_step(step, why->waited_ms);
 }
 
@@ -368,15 +374,16 @@ void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t now)
     leader_barrier(shard, now);
 }
 
-/* shard_member_down -- a worker is gone: in order, before it was one of us, or lost. */
-void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate_error *why, uint64_t now)
+/* shard_member_down -- a worker is gone: in order, before it was one of us, for a moment, or lost. */
+void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate_error *why,
+                       enum link_end end, uint64_t now)
 {
     struct shard_member *member = &shard->members[rank];
     struct stepgate_error error;
 
     if (!member->up && why->code == STEPGATE_EAUTH)
         log_line(&shard->config.log, LOG_WARN, "worker %u was refused: %s", rank, why->text);
-    if (!member->up || member->left || member->lost)
+    if (!member->up || member->lost || shard_rebuild_begin(shard, rank, why, end, now) || member->left)
         return;
     member->lost = true;
     shard_snapshots_drop(shard, member->control.theirs.incarnation);

@@ -362,6 +362,24 @@ static int place_model(struct shard_model *model)
     return status;
 }
 
+/* shard_place_tell -- lane 0 tells a worker where the parameters are. */
+int shard_place_tell(struct shard_model *model, uint32_t rank)
+{
+    const struct shard_config *config = &model->shard->config;
+    const struct letter grant = {
+        .kind = LETTER_GRANT,
+        .message = MESSAGE_PARAMETERS,
+        .rank = rank,
+        .model = model->number,
+        .region = model->parameters[model->shard->members[rank].fabric],
+        .offsets = {model->parity_offset[0], model->parity_offset[1], model->words_offset}};
+    int status = mailbox_put(lane_mailbox(config->lane_list[0]), &grant);
+
+    if (status == 0 && config->wake_lane != NULL)
+        config->wake_lane(config->wake_context, 0);
+    return status;
+}
+
 /* place_tell -- lanes first, then workers: their slots on the control connection, the parameters on lane 0's pull connection. */
 static int place_tell(struct shard_model *model, uint64_t now)
 {
@@ -371,16 +389,8 @@ static int place_tell(struct shard_model *model, uint64_t now)
 
     for (uint32_t l = 0; status == 0 && l < shard->config.lanes; l++)
         status = mailbox_put(lane_mailbox(shard->config.lane_list[l]), &board);
-    for (uint32_t w = 0; status == 0 && w < shard->config.workers; w++) {
-        struct letter grant = {
-            .kind = LETTER_GRANT,
-            .message = MESSAGE_PARAMETERS,
-            .rank = w,
-            .model = model->number,
-            .region = model->parameters[shard->members[w].fabric],
-            .offsets = {model->parity_offset[0], model->parity_offset[1], model->words_offset}};
-        status = mailbox_put(lane_mailbox(shard->config.lane_list[0]), &grant);
-    }
+    for (uint32_t w = 0; status == 0 && w < shard->config.workers; w++)
+        status = shard_place_tell(model, w);
     for (uint32_t l = 0; shard->config.wake_lane != NULL && l < shard->config.lanes; l++)
         shard->config.wake_lane(shard->config.wake_context, l);
     (void)now;
@@ -393,6 +403,8 @@ static bool place_grant(struct shard_model *model, uint32_t rank, uint64_t now)
     struct shard *shard = model->shard;
     struct shard_share *share = &model->shares[rank];
     struct stepgate_endpoint *endpoint = shard->members[rank].control.endpoint;
+    if (shard->members[rank].control.state != LINK_UP)
+        return false;
     struct message ok = {.kind = MESSAGE_MODEL_OK, .model = model->number, .step = model->step};
     const struct board_slots *slot = &model->board.slots[rank];
 
@@ -407,6 +419,8 @@ static bool place_grant(struct shard_model *model, uint32_t rank, uint64_t now)
         return false;
     }
     share->told = true;
+    model->again -= share->again;
+    share->again = false;
     shard_send(shard, rank, &ok, now);
     return true;
 }
@@ -512,9 +526,9 @@ int shard_place_over(struct shard_model *model, uint64_t now)
 /* shard_place_retry -- grants that an endpoint did not take. */
 void shard_place_retry(struct shard_model *model, uint64_t now)
 {
-    for (uint32_t w = 0;
-         model->phase == PHASE_INITIAL && w < model->shard->config.workers && !model->shard->failed; w++)
-        if (!model->shares[w].told && model->shard->members[w].control.state == LINK_UP &&
+    for (uint32_t w = 0; w < model->shard->config.workers && !model->shard->failed; w++)
+        if (((!model->shares[w].told && model->phase == PHASE_INITIAL) || model->shares[w].again) &&
+            model->shard->members[w].control.state == LINK_UP &&
             place_grant(model, w, now))
             model->look = true;
 }

@@ -148,6 +148,10 @@ static void shard_member_up(struct shard *shard, uint32_t rank, uint64_t now)
 {
     struct message welcome;
 
+    if (shard->members[rank].up) {
+        shard_rebuild_over(shard, rank, now);
+        return;
+    }
     shard_welcome(shard, &welcome);
     shard->members[rank].up = true;
     shard->members[rank].up_since = now;
@@ -259,7 +263,12 @@ static void shard_link_down(struct shard *shard, struct link *link, uint64_t now
     uint32_t number = (uint32_t)link->tag / 4;
 
     switch (link->tag % 4) {
-    case SHARD_MEMBER: shard_member_down(shard, number, &link->error, now); return;
+    case SHARD_MEMBER:
+        if (shard->members[number].broken)
+            shard_rebuild_again(shard, number);
+        else
+            shard_member_down(shard, number, &link->error, link->end, now);
+        return;
     case SHARD_OBSERVER: shard_observer_down(shard, number); return;
     case SHARD_PEER:
         if (shard->peers[number].up && !shard->peers[number].done)
@@ -400,12 +409,14 @@ static int shard_poll(struct shard *shard, uint64_t now)
     for (unsigned f = 0; f < LANE_FABRICS_MAX && shard->config.fabrics[f].fabric != NULL; f++) {
         struct stepgate_queue *queue = shard->config.fabrics[f].queue;
         int n = queue->transport->queue_poll(queue, events, SHARD_EVENTS);
+        shard->batch = (struct link_batch){events, n};
         for (int i = 0; i < n; i++)
             if (events[i].kind != STEPGATE_EVENT_REQUEST)
                 shard_event(shard, f, &events[i], now);
         for (int i = 0; i < n; i++)
             if (events[i].kind == STEPGATE_EVENT_REQUEST)
                 shard_event(shard, f, &events[i], now);
+        shard->batch = (struct link_batch){NULL, 0};
         busy |= n > 0;
     }
     return busy;
@@ -421,10 +432,13 @@ static int shard_letters(struct shard *shard, uint64_t now)
         busy = 1;
         if (letter.kind == LETTER_DROPPED)
             shard_snapshot_dropped(shard, letter.region);
+        if (letter.kind == LETTER_HELD)
+            shard_rebuild_held(shard, letter.rank);
         if (letter.kind != LETTER_LOST)
             continue;
         shard_poll(shard, now); /* the worker may have said why on its control connection before it went */
-        shard_member_down(shard, letter.rank, &letter.error, now);
+        if (!shard->members[letter.rank].broken || letter.end == LINK_END_REASON)
+            shard_member_down(shard, letter.rank, &letter.error, (enum link_end)letter.end, now);
     }
     return busy;
 }
@@ -435,7 +449,7 @@ static bool shard_flushed(const struct shard *shard, uint64_t now)
     if (shard_observers_listen(shard, now))
         return false;
     for (uint32_t w = 0; w < shard->config.workers; w++)
-        if (shard->members[w].control.state == LINK_UP)
+        if (shard->members[w].control.state == LINK_UP || shard->members[w].broken)
             return false;
     if (shard->config.number != 0)
         return shard->leader_knows || shard->leader.state != LINK_UP;
@@ -462,7 +476,7 @@ int shard_progress(struct shard *shard, uint64_t now)
         busy |= shard_checkpoint_progress(shard->models[m], now);
         if (shard->leads[m] != NULL)
             busy |= leader_checkpoint_progress(shard->models[m], now);
-        if (shard->models[m]->phase == PHASE_INITIAL)
+        if (shard->models[m]->phase == PHASE_INITIAL || shard->models[m]->again > 0)
             shard_place_retry(shard->models[m], now);
         if (shard->models[m]->phase != PHASE_DECLARED)
             shard_gate(shard->models[m], now);
@@ -473,6 +487,7 @@ int shard_progress(struct shard *shard, uint64_t now)
     if (busy || now >= shard->attend_at)
         shard_attend(shard, now);
     shard_watch_gathering(shard, now);
+    shard_rebuild_watch(shard, now);
     shard_watch_leaving(shard, now);
     shard_parting(shard, now);
     if (shard->ending && (now >= shard->end_deadline || (!shard->lingers && shard_flushed(shard, now))))
@@ -494,6 +509,8 @@ uint64_t shard_deadline(const struct shard *shard)
             join += 300 * CLOCK_MS;
         deadline = join < deadline ? join : deadline;
     }
+    if (shard_rebuild_deadline(shard) < deadline)
+        deadline = shard_rebuild_deadline(shard);
     if (shard->ending && shard->end_deadline < deadline)
         deadline = shard->end_deadline;
     if (shard->parting && !shard->ending && shard->parting_until < deadline)

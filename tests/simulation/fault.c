@@ -2,6 +2,9 @@
 /* fault -- what goes wrong on purpose, and what is repeated although it was said before. */
 #include "tests/simulation/inside.h"
 #include "transport/base/clock.h"
+
+#define FAULT_BREAKS_MAX 8
+#define FAULT_BREAK_NS (CLOCK_MS / 2) /* between two of them, at most */
 #include "worker/session/inside.h"
 
 /* play_plan_fault -- which, when, to whom. */
@@ -64,21 +67,69 @@ static void fault_worker_dies(struct play *play)
     play->counts->spared += !play->may_fail;
 }
 
-/* fault_disconnect -- one connection breaks. */
-static void fault_disconnect(struct play *play)
+/* fault_link -- a connection between a worker and a ps; NULL: there is none. */
+static struct link *fault_link(struct play *play, uint32_t w, uint32_t s, struct random_source *random)
 {
-    struct session *session = play->worker[play->fault_worker].trainee.session;
+    struct session *session = play->worker[w].trainee.session;
 
     if (session == NULL)
-        return;
-    struct session_shard *shard = &session->shards[play->fault_ps];
+        return NULL;
+    struct session_shard *shard = &session->shards[s];
     struct link *link = &shard->control.link;
-    if (shard->welcome && random_chance(&play->random, 600))
-        link = random_chance(&play->random, 500) ? &shard->push[0].link : &shard->pull[0].link;
-    if (link->endpoint == NULL)
+    uint32_t lane = (uint32_t)random_below(random, play->lanes);
+    if (shard->welcome && random_chance(random, 600))
+        link = random_chance(random, 500) ? &shard->push[lane].link : &shard->pull[lane].link;
+    return link->endpoint != NULL ? link : NULL;
+}
+
+/* fault_disconnect -- one connection breaks; the job goes on if it is made anew. */
+static void fault_disconnect(struct play *play)
+{
+    struct link *link = fault_link(play, play->fault_worker, play->fault_ps, &play->random);
+
+    play->may_fail = !play->rebuilds;
+    if (link == NULL)
         return;
     world_disconnect(link->endpoint);
     play->counts->disconnects++;
+}
+
+/*
+ * play_plan_breaks -- see inside.h. Connections break in jobs in which nobody dies, so that every one of them must end as if nothing had happened. What is drawn here
+ * changes nothing else of the job.
+ */
+void play_plan_breaks(struct play *play)
+{
+    random_seed(&play->breaks, play->shape.seed ^ UINT64_C(0x6272656b));
+    play->rebuilds = random_chance(&play->breaks, 600);
+    play->break_at = CLOCK_NEVER;
+    bool harmless = play->fault == PLAY_NOTHING || play->fault == PLAY_LEAVE || play->fault == PLAY_DISCONNECT;
+    if (!play->rebuilds || !harmless)
+        return;
+    play->breaks_left = (uint32_t)random_below(&play->breaks, FAULT_BREAKS_MAX + 1);
+    if (play->breaks_left > 0)
+        play->break_at = random_below(&play->breaks, FAULT_BREAK_NS);
+}
+
+/* play_break_connections -- see inside.h. Now and then several at once. */
+void play_break_connections(struct play *play, uint64_t now)
+{
+    struct random_source *random = &play->breaks;
+
+    while (play->breaks_left > 0 && now >= play->break_at) {
+        uint32_t w = (uint32_t)random_below(random, play->shape.workers),
+                 s = (uint32_t)random_below(random, play->shards);
+        struct link *link = fault_link(play, w, s, random);
+        if (link != NULL) {
+            world_disconnect(link->endpoint);
+            play->counts->broken++;
+        }
+        play->breaks_left--;
+        if (random_chance(random, 700))
+            play->break_at = now + 1 + random_below(random, FAULT_BREAK_NS);
+    }
+    if (play->breaks_left == 0)
+        play->break_at = CLOCK_NEVER;
 }
 
 /* play_break -- the planned fault. */
@@ -114,10 +165,7 @@ void play_break(struct play *play, uint64_t now)
         world_partition(worker->node, ps->node);
         play->counts->partitions++;
         break;
-    case PLAY_DISCONNECT:
-        play->may_fail = true;
-        fault_disconnect(play);
-        break;
+    case PLAY_DISCONNECT: fault_disconnect(play); break;
     default: break; /* PLAY_LEAVE is the trainee's own doing */
     }
 }

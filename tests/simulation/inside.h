@@ -75,6 +75,10 @@ struct play {
     uint64_t fault_after;       /* contributions of all, once every ps takes steps */
     uint32_t fault_worker, fault_ps;
     bool fault_done;
+    bool rebuilds; /* connections that break are made anew */
+    struct random_source breaks;
+    uint32_t breaks_left; /* of connections */
+    uint64_t break_at;
     bool may_fail;                        /* the job may fail, or not */
     bool must_name;                       /* if it fails the fault's worker is to blame */
     struct reference_member *accumulates; /* tf: what was decided to be accumulated, in order */
@@ -97,6 +101,10 @@ void play_plan_fault(struct play *play);
 /* play_fault_due -- is it time? */
 bool play_fault_due(const struct play *play, uint64_t now);
 void play_break(struct play *play, uint64_t now);
+/* play_plan_breaks -- which connections break, beside the fault. */
+void play_plan_breaks(struct play *play);
+/* play_break_connections -- those whose time has come. */
+void play_break_connections(struct play *play, uint64_t now);
 void play_thaw(struct play *play, uint64_t now);
 /* play_repeat -- late and repeated events that must change nothing: an old notify, an old commit, an old token. */
 void play_repeat(struct play *play, uint64_t now);

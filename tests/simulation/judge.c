@@ -320,6 +320,11 @@ void play_count(struct play *play)
             counts->stale_notifies += stats.stale;
             counts->duplicates += stats.duplicates;
         }
+    uint64_t rebuilt = 0;
+    for (uint32_t s = 0; s < play->shards; s++)
+        rebuilt += play->ps[s].shard->stats.reconnects;
+    counts->rebuilt += rebuilt;
+    counts->rebuilt_jobs += rebuilt > 0;
     const struct shard_model *model = play->ps[0].shard->models[0];
     if (model != NULL && model->plan != NULL)
         counts->cut_variables += model->plan->pieces - play->shape.variables;

@@ -11,6 +11,7 @@
 
 #define PLAY_LIVENESS_MS 1000
 #define PLAY_JOIN_MS 4000
+#define PLAY_RECONNECT 1000 /* as often as anything breaks */
 #define PLAY_LIMIT_NS (UINT64_C(30000) * CLOCK_MS) /* no wait outlives this much virtual time */
 #define PLAY_ROUNDS 2000000
 #define PLAY_SLOW_PER_MILLE 900 /* turns that a slow ps leaves out */
@@ -55,6 +56,7 @@ static void play_draw(struct play *play, const struct play_options *options)
     for (size_t i = 0; i < play->secret.bytes; i++)
         play->secret.data[i] = (uint8_t)random_next(random);
     play_plan_fault(play);
+    play_plan_breaks(play);
 }
 
 /* play_aside -- the memory of a model takes some time, up to a few times of what a silent peer is given. */
@@ -128,6 +130,7 @@ static int play_make_ps(struct play *play, uint32_t s)
         .cut_bytes = play->cut_bytes,
         .join_timeout_ms = PLAY_JOIN_MS,
         .liveness_ms = PLAY_LIVENESS_MS,
+        .reconnect = play->rebuilds ? PLAY_RECONNECT : 0,
         .close_timeout_ms = 500};
     config.fabrics[0] = (struct shard_fabric){ps->fabric, ps->queue};
     ps->play = play;
@@ -192,7 +195,8 @@ static int play_make_worker(struct play *play, uint32_t w)
                                     .incarnation = 1000 + w,
                                     .join_timeout_ms = PLAY_JOIN_MS,
                                     .chunk_bytes = play->chunk_bytes,
-                                    .liveness_ms = PLAY_LIVENESS_MS};
+                                    .liveness_ms = PLAY_LIVENESS_MS,
+                                    .reconnect = play->rebuilds ? PLAY_RECONNECT : 0};
     play_trainee(play, w);
     return status != 0 ? status : session_new(&config, world_now_ns(play->world), &worker->trainee.session);
 }
@@ -249,6 +253,8 @@ static uint64_t play_earliest(const struct play *play)
                             ? play->fault_at
                             : CLOCK_NEVER;
 
+    if (play->break_at < earliest)
+        earliest = play->break_at;
     if (play->thaw_at != 0 && play->thaw_at < earliest)
         earliest = play->thaw_at;
     for (uint32_t s = 0; s < play->shards; s++) {
@@ -347,6 +353,7 @@ static void play_run(struct play *play)
         }
         if (play_fault_due(play, now))
             play_break(play, now);
+        play_break_connections(play, now);
         play_thaw(play, now);
         if (random_chance(&play->random, 60))
             play_repeat(play, now);

@@ -71,6 +71,10 @@ static const struct knob_row knob_table[] = {
      "how long to wait until everybody is there", KNOB_TIME, 0, INT32_MAX, true, NULL},
     {"liveness", "STEPGATE_LIVENESS", "--liveness", "ms", "10s",
      "a peer that is silent for this long is lost; off for debuggers", KNOB_TIME, 100, INT32_MAX, true, NULL},
+    {"reconnect", "STEPGATE_RECONNECT", "--reconnect", "", "3",
+     "how often in a row connections that break while both ends live are made anew, each time within "
+     "liveness; 0: never",
+     KNOB_INT, 0, 1000, false, NULL},
     {"stall_report", "STEPGATE_STALL_REPORT", "--stall-report", "ms", "30s",
      "report who is waited for when a step takes this long", KNOB_TIME, 1, INT32_MAX, true, NULL},
     {"step_timeout", "STEPGATE_STEP_TIMEOUT", "--step-timeout", "ms", "off",

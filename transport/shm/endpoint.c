@@ -113,6 +113,8 @@ static int endpoint_end(struct shm_endpoint *endpoint, struct stepgate_event *ev
 {
     *event = (struct stepgate_event){.kind = STEPGATE_EVENT_DISCONNECTED,
                                      .status = -endpoint->code,
+                                     .value = endpoint->code == STEPGATE_EPEER ? STEPGATE_END_CLOSED
+                                                                               : STEPGATE_END_UNKNOWN,
                                      .endpoint = &endpoint->base,
                                      .why = endpoint->why,
                                      .remedy = endpoint->remedy};

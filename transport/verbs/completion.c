@@ -23,7 +23,7 @@ static void completion_failed(struct endpoint *endpoint, const struct ibv_wc *wc
                        ibv_wc_status_str(wc->status));
         return;
     case IBV_WC_WR_FLUSH_ERR:
-        endpoint_close(endpoint, STEPGATE_EPEER, NULL, "the connection was closed by the peer");
+        endpoint_closed(endpoint, NULL, "the connection was closed by the peer");
         return;
     default:
         endpoint_close(endpoint, STEPGATE_EPEER, NULL, "the device failed an operation: %s (vendor %#x)",

@@ -318,8 +318,8 @@ static int connection_news_endpoint(struct endpoint *endpoint, const struct conn
         return 0;
     case RDMA_CM_EVENT_ESTABLISHED: return connection_established(endpoint, news, event);
     case RDMA_CM_EVENT_DISCONNECTED:
-        endpoint_close(endpoint, STEPGATE_EPEER, "see the peer's log",
-                       "the peer closed the connection, or its process has ended");
+        endpoint_closed(endpoint, "see the peer's log",
+                        "the peer closed the connection, or its process has ended");
         return 0;
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
         endpoint_close(endpoint, STEPGATE_EDEVICE, NULL, "the device %s was removed",

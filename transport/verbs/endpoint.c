@@ -238,6 +238,15 @@ void endpoint_close(struct endpoint *endpoint, int code, const char *remedy, con
     endpoint_set_state(endpoint, ENDPOINT_CLOSING);
 }
 
+/* endpoint_closed -- see endpoint.h. */
+void endpoint_closed(struct endpoint *endpoint, const char *remedy, const char *why)
+{
+    if (endpoint->state >= ENDPOINT_CLOSING)
+        return;
+    endpoint->closed = true;
+    endpoint_close(endpoint, STEPGATE_EPEER, remedy, "%s", why);
+}
+
 /* endpoint_end -- takes the connection down. */
 void endpoint_end(struct endpoint *endpoint)
 {
@@ -268,6 +277,7 @@ void endpoint_report(struct endpoint *endpoint, struct stepgate_event *event)
     }
     event->kind = STEPGATE_EVENT_DISCONNECTED;
     event->status = endpoint->status;
+    event->value = endpoint->closed ? STEPGATE_END_CLOSED : STEPGATE_END_UNKNOWN;
     event->why = endpoint->why;
     event->remedy = endpoint->remedy;
     if (endpoint->hello_came) {

@@ -60,6 +60,7 @@ struct endpoint {
     bool hello_came;
     /* the end */
     int status;
+    bool closed; /* by the other side */
     char why[256];
     const char *remedy;
     uint64_t closing_since; /* count of the queue's polls */
@@ -94,6 +95,8 @@ void endpoint_up(struct endpoint *endpoint);
 /* endpoint_close -- the connection has broken with a positive code; only the first reason counts. */
 void endpoint_close(struct endpoint *endpoint, int code, const char *remedy, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* endpoint_closed -- the same, because the other side has closed it. */
+void endpoint_closed(struct endpoint *endpoint, const char *remedy, const char *why);
 /* endpoint_end -- takes the connection down: from here on nobody reads or writes through it. */
 void endpoint_end(struct endpoint *endpoint);
 /* endpoint_report -- the next event of a failing endpoint. */

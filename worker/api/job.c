@@ -227,6 +227,7 @@ static int job_session(struct stepgate_job *job)
                                     .chunk_bytes = knob_bytes(&job->knobs, "chunk_bytes"),
                                     .join_timeout_ms = knob_time_ms(&job->knobs, "join_timeout"),
                                     .liveness_ms = liveness > 0 ? liveness : 0,
+                                    .reconnect = (uint32_t)knob_int(&job->knobs, "reconnect"),
                                     .log = job->knobs.log};
     proof_random(&config.incarnation, sizeof(config.incarnation));
     for (unsigned r = 0; r < job->route_count; r++)

@@ -11,6 +11,7 @@
 #include "worker/api/inside.h"
 
 #define SERVICE_MS_MAX 250
+#define SERVICE_MS_REBUILD 1 /* a ps does not wait long for those whose connections were closed */
 
 /* service_run -- wakes a few times per second; whoever holds the lock or sleeps in a wait does the work already. */
 static void *service_run(void *context)
@@ -20,14 +21,17 @@ static void *service_run(void *context)
     int ms = liveness > 0 && liveness / 8 < SERVICE_MS_MAX ? (int)(liveness / 8) + 1 : SERVICE_MS_MAX;
     struct pollfd fd = {.fd = job->service_fd, .events = POLLIN};
 
-    for (;;) {
-        poll(&fd, 1, ms);
+    for (int next = ms;;) {
+        poll(&fd, 1, next);
+        next = ms;
         if (atomic_load_explicit(&job->service_stop, memory_order_acquire)) /* pairs with service_stop */
             return NULL;
         if (pthread_mutex_trylock(&job->lock) != 0)
             continue;
         if (job->sleepers == 0)
             session_progress(job->session, clock_now());
+        if (session_rebuilds(job->session))
+            next = SERVICE_MS_REBUILD;
         job_unlock(job);
     }
 }

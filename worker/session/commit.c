@@ -330,12 +330,12 @@ static int session_commit_short(const struct session_model *model, uint32_t s)
 int session_place_parameters(struct session_model *model, uint32_t s)
 {
     struct session_place *place = &model->places[s];
-    struct stepgate_endpoint *pull = model->session->shards[s].pull[0].link.endpoint;
+    struct stepgate_endpoint *pull = session_pull_endpoint(&model->session->shards[s], 0);
 
-    if (!place->parameters_told)
-        return -STEPGATE_EAGAIN;
     if (place->parameters != NULL)
         return 0;
+    if (!place->parameters_told || pull == NULL)
+        return -STEPGATE_EAGAIN;
     int status = pull->transport->endpoint_import(pull, &place->parameters_descriptor, &place->parameters);
     if (status != 0)
         return status;
@@ -350,10 +350,10 @@ static int session_commit_import(struct session_model *model)
     for (uint32_t s = 0; s < session->shard_count; s++) {
         struct session_place *place = &model->places[s];
         struct session_shard *shard = &session->shards[s];
-        struct stepgate_endpoint *control = shard->control.link.endpoint;
+        struct stepgate_endpoint *control = session_endpoint_of(&shard->control.link);
         int status = 0;
 
-        if (!place->slots_told)
+        if (place->slots == NULL && (!place->slots_told || control == NULL))
             return -STEPGATE_EAGAIN;
         if (place->slots == NULL)
             status = control->transport->endpoint_import(control, &place->slots_descriptor, &place->slots);
@@ -486,6 +486,18 @@ static void session_commit_token(struct session_model *model, const struct messa
     model->token_staleness = m->staleness;
 }
 
+/* commit_again -- where memory is is told again when connections were made anew; what was taken before is still of use. */
+static bool commit_again(const struct session_model *model, const struct session_shard *shard,
+                         const struct message *m)
+{
+    const struct session_place *place = model->places != NULL ? &model->places[shard->number] : NULL;
+
+    if (place == NULL || shard->breaks == 0)
+        return false;
+    return (m->kind == MESSAGE_MODEL_OK && place->slots != NULL) ||
+           (m->kind == MESSAGE_PARAMETERS && place->parameters != NULL);
+}
+
 /* session_model_message -- a message about a model. */
 void session_model_message(struct session *session, struct session_shard *shard, const struct message *m,
                            uint64_t now)
@@ -493,6 +505,8 @@ void session_model_message(struct session *session, struct session_shard *shard,
     struct session_model *model = session_model_of(session, m->model);
     bool early = m->kind == MESSAGE_MODEL_ASK || m->kind == MESSAGE_MODEL_OK || m->kind == MESSAGE_PARAMETERS;
 
+    if (model != NULL && commit_again(model, shard, m))
+        return;
     if (model == NULL || (session->observer && m->kind != MESSAGE_PARAMETERS) ||
         (early ? model->state != MODEL_TOLD : model->state < MODEL_TOLD) ||
         (m->kind == MESSAGE_TOKEN && shard->number != 0) ||

@@ -160,7 +160,9 @@ static int fetch_ask(struct session_model *model, uint32_t s)
 {
     struct session_fetch *fetch = &model->fetch;
     struct session_shard *shard = &model->session->shards[s];
-    struct stepgate_endpoint *endpoint = shard->pull[0].link.endpoint;
+    struct stepgate_endpoint *endpoint = session_pull_endpoint(shard, 0);
+    if (endpoint == NULL)
+        return -STEPGATE_EAGAIN;
     uint64_t offset = (uint64_t)(fetch_words_of(model, s) - fetch->words);
 
     return endpoint->transport->endpoint_read(
@@ -191,6 +193,7 @@ static int fetch_look(struct session_model *model)
         if (status != 0)
             return status;
         fetch->posted++;
+        model->places[s].fetching++;
     }
     if (fetch->done < fetch->posted)
         return -STEPGATE_EAGAIN;
@@ -252,6 +255,8 @@ static int fetch_unit(struct session_model *model, const struct pull_unit *unit)
     if (status != 0)
         return status;
     struct stepgate_endpoint *endpoint = session_pull_endpoint(shard, unit->lane);
+    if (endpoint == NULL)
+        return -STEPGATE_EAGAIN;
     struct stepgate_region *region = fetch->want.rows
                                          ? fetch->rows_region[shard->route]
                                          : session_value_region(model, unit->variable, shard->route, &offset);
@@ -261,6 +266,7 @@ static int fetch_unit(struct session_model *model, const struct pull_unit *unit)
     if (status != 0)
         return status;
     fetch->posted++;
+    place->fetching++;
     session->stats.bytes_pulled += unit->bytes;
     return 0;
 }
@@ -464,6 +470,12 @@ int session_fetch_try(struct session_model *model, const struct session_want *wa
 
     if (fetch_aux(model, want) == 1)
         return 0;
+    if (fetch->broken && fetch->done == fetch->posted) {
+        fetch->broken = false;
+        fetch->state = FETCH_NONE; /* what was read of it is read again */
+    }
+    if (fetch->broken)
+        return -STEPGATE_EAGAIN;
     if (!want->rows && want->variable != STEPGATE_ALL &&
         model->variables[want->variable].pulled_at == session_pull_key(model))
         return 0;
@@ -482,6 +494,18 @@ int session_fetch_try(struct session_model *model, const struct session_want *wa
     status = fetch_move(model, now);
     return status == -STEPGATE_EPEER ? -STEPGATE_EAGAIN
                                      : status; /* a broken link ends in the job's failure */
+}
+
+/* session_fetch_break -- see inside.h. */
+void session_fetch_break(struct session_model *model, uint32_t s)
+{
+    struct session_place *place = &model->places[s];
+
+    if (place->fetching == 0)
+        return;
+    model->fetch.done += place->fetching;
+    model->fetch.broken = true;
+    place->fetching = 0;
 }
 
 /* session_fetch_rows_delete -- the memory for rows on their way. */

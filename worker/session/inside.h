@@ -25,6 +25,16 @@ struct session_shard {
     unsigned route; /* index into routes of the control link; the lanes use the same */
     bool welcome, left, leave_sent;
     char why[160]; /* what the last attempt to connect met with */
+    /* a lane's link went down: the control link is given a moment to say why */
+    bool suspected;
+    uint64_t suspect_until;
+    /* its connections broke, and are made anew (rebuild.c) */
+    bool broken;
+    unsigned breaks;   /* so often in a row */
+    unsigned attempts; /* to reach it again */
+    unsigned refusals; /* of those: nobody listened */
+    uint64_t broken_at, rebuild_by, stands_since;
+    struct stepgate_error cause;
     struct session_connection control;
     struct session_connection *push, *pull; /* [lanes], from WELCOME on */
 };
@@ -40,6 +50,7 @@ struct session {
     struct hello hello;
     struct proof_secret secret;
     int64_t liveness_ms, join_timeout_ms;
+    uint32_t reconnect; /* how often in a row the connections to a ps may break and be made anew; 0: never */
     uint64_t join_started, join_report_at, join_deadline;
     bool joined, leaving, left;
     uint64_t barrier_sequence, barrier_over;
@@ -48,9 +59,6 @@ struct session {
     struct random_source random;
     struct stepgate_error failure;
     bool failed, told; /* told: the ps know why */
-    struct stepgate_error
-        suspect;            /* a lane's link went down: the control link is given a moment to say why */
-    uint64_t suspect_until; /* CLOCK_NEVER: no suspicion */
     struct session_model **models;
     size_t model_count;
     struct session_model *finding; /* observer: the one that the leader is asked for */
@@ -66,6 +74,7 @@ struct session_segment {
     uint64_t first;  /* byte within the variable */
     uint64_t offset; /* byte within the parameter arena */
     uint64_t bytes;
+    bool reading; /* lockstep: over a network, since the pull that is under way */
 };
 
 /* What a part is sent in, one after the other. */
@@ -105,6 +114,8 @@ struct session_place {
     uint64_t slot_stride;              /* from one slot arena to the next */
     uint64_t parity[2], words;         /* offsets within the parameters' remote */
     uint64_t released_next;            /* contributions below are done with here (tf, async, bounded) */
+    uint64_t again_from, again_at;     /* contributions before `sending` that are told of again: the next one, and its next span */
+    uint64_t fetching, copying;        /* reads under way: of a fetch, of a snapshot */
     bool slots_told, parameters_told;
     struct session_span spans[PLAN_GROUPS_MAX][PLAN_LANES_MAX];
 };
@@ -112,7 +123,8 @@ struct session_place {
 /* The contribution that wrote a slot. */
 struct session_use {
     bool used;
-    bool dropped; /* its token said that it was never summed */
+    bool dropped;   /* its token said that it was never summed */
+    bool abandoned; /* it counts for nothing, and need not be whole */
     uint64_t sequence, step;
 };
 
@@ -144,6 +156,7 @@ struct session_variable {
     uint64_t lowest, highest;            /* steps that it read */
     uint64_t pulling_next;               /* lockstep: step being pulled + 1 */
     uint32_t pull_posted, pull_done;     /* lockstep: segments of the pull under way */
+    bool pull_broken;                    /* some of them will never come */
 };
 
 enum session_model_state { MODEL_DECLARED = 0, MODEL_TOLD = 1, MODEL_PLACED = 2, MODEL_COMMITTED = 3 };
@@ -168,6 +181,7 @@ struct session_fetch {
     bool whole;                   /* also what this begin has pulled already, in another step */
     size_t next;                  /* unit to be copied, or shard to be looked at */
     uint64_t posted, done;        /* reads */
+    bool broken;                  /* some of them will never come: it begins again */
     uint64_t notices, wait_until; /* nothing was new: not again before a lane says something, or then */
     uint64_t newest;              /* step that was ever read whole */
     uint64_t lowest;              /* step that the last one read */
@@ -333,8 +347,41 @@ void session_model_message(struct session *session, struct session_shard *shard,
 /* session_model_notify -- a lane says that a span is ready. */
 void session_model_notify(struct session *session, struct session_shard *shard, uint32_t lane,
                           uint32_t value);
-/* session_model_completion -- a read has finished. */
-void session_model_completion(struct session *session, uint64_t context, int status);
+/* session_model_completion -- a read or write to a shard has finished. */
+void session_model_completion(struct session *session, const struct session_shard *shard, uint64_t context,
+                              int status);
+/* session_pulls_break, session_fetch_break -- what is being read of a shard will not come: it is read again. */
+void session_pulls_break(struct session_model *model, uint32_t shard);
+void session_fetch_break(struct session_model *model, uint32_t shard);
+/* session_snapshot_break -- the same of a snapshot: another one is asked for. */
+void session_snapshot_break(struct session_model *model, uint32_t shard, uint64_t now);
+/* session_transfer_again -- what a shard has not answered is sent to it once more. */
+void session_transfer_again(struct session_model *model, uint32_t shard);
+/* session_transfer_keeps -- is all of it still there to be sent? */
+bool session_transfer_keeps(const struct session_model *model, uint32_t shard);
+/* session_down -- a link went down. */
+void session_down(struct session *session, struct session_shard *shard, struct session_connection *connection,
+                  uint64_t now);
+/* session_lost -- words that a shard is gone; `why` is the error of a link to it. */
+void session_lost(struct session_shard *shard, const struct stepgate_error *why);
+/* session_back_off -- when to try the next time; it takes longer the more often it was tried. */
+uint64_t session_back_off(struct session *session, unsigned attempts, int64_t most_ms, uint64_t now);
+/* session_is_up -- every link to a shard is up. */
+bool session_is_up(const struct session *session, const struct session_shard *shard);
+/* session_rebuild_begin -- the connections to a shard broke; false: they are not made anew. */
+bool session_rebuild_begin(struct session *session, struct session_shard *shard, const struct link *link,
+                           uint64_t now);
+/* session_rebuild_again -- an attempt to make them anew failed. */
+void session_rebuild_again(struct session *session, struct session_shard *shard,
+                           struct session_connection *connection, uint64_t now);
+/* session_rebuild_watch -- are they there, or is it too late? */
+void session_rebuild_watch(struct session *session, struct session_shard *shard, uint64_t now);
+/* session_rebuild_waits -- a lane's connection comes after that of control. */
+static inline bool session_rebuild_waits(const struct session_shard *shard,
+                                         const struct session_connection *connection)
+{
+    return shard->broken && connection != &shard->control && shard->control.link.state != LINK_UP;
+}
 /* session_model_progress -- sends what can be sent. Returns 1 if something was. */
 int session_model_progress(struct session_model *model, uint64_t now);
 void session_model_delete(struct session_model **model);
@@ -405,11 +452,22 @@ static inline bool session_mapped(const struct session_place *place)
 {
     return (place->slots == NULL || place->slots->mapped != NULL) && place->parameters->mapped != NULL;
 }
-/* session_pull_endpoint -- what is read of a lane is read over its own connection, if it has one. */
+/* session_endpoint_of -- of a link that is up; NULL: it is not, and what was to be posted must wait. */
+static inline struct stepgate_endpoint *session_endpoint_of(const struct link *link)
+{
+    return link->state == LINK_UP ? link->endpoint : NULL;
+}
+/* session_pull_endpoint -- what is read of a lane is read over its own connection, if it has one; NULL: as above. */
 static inline struct stepgate_endpoint *session_pull_endpoint(const struct session_shard *shard,
                                                               uint32_t lane)
 {
-    return shard->pull[lane < shard->session->pull_lanes ? lane : 0].link.endpoint;
+    return session_endpoint_of(&shard->pull[lane < shard->session->pull_lanes ? lane : 0].link);
+}
+/* session_push_endpoint -- where its spans are sent to. */
+static inline struct stepgate_endpoint *session_push_endpoint(const struct session_shard *shard,
+                                                              uint32_t lane)
+{
+    return session_endpoint_of(&shard->push[lane].link);
 }
 
 #endif

@@ -6,26 +6,48 @@
 #include "worker/session/inside.h"
 
 /* session_model_completion -- a read or write has finished; a failed one is followed by the end of its link. */
-void session_model_completion(struct session *session, uint64_t context, int status)
+void session_model_completion(struct session *session, const struct session_shard *shard, uint64_t context,
+                              int status)
 {
     struct session_model *model = session_model_of(session, (uint32_t)(context >> 40));
+    uint32_t number = (uint32_t)context;
 
     if (status != 0 || model == NULL)
         return;
-    struct session_variable *v =
-        (uint32_t)context < model->model->count ? &model->variables[(uint32_t)context] : NULL;
+    struct session_place *place = &model->places[shard->number];
     switch (context >> 32 & 0xffu) {
-    case CONTEXT_FETCH: model->fetch.done++; return;
-    case CONTEXT_SNAPSHOT: model->snapshot.done++; return;
+    case CONTEXT_FETCH:
+        model->fetch.done++;
+        place->fetching--;
+        return;
+    case CONTEXT_SNAPSHOT:
+        model->snapshot.done++;
+        place->copying--;
+        return;
     case CONTEXT_PULL:
-        if (v != NULL)
-            v->pull_done++;
+        if (number < model->segment_count && model->segments[number].reading) {
+            model->segments[number].reading = false;
+            model->variables[model->segments[number].variable].pull_done++;
+        }
         return;
     case CONTEXT_WRITE:
-        if (v != NULL)
-            v->writes_done++;
+        if (number < model->model->count)
+            model->variables[number].writes_done++;
         return;
     default: return;
+    }
+}
+
+/* session_pulls_break -- see inside.h. */
+void session_pulls_break(struct session_model *model, uint32_t shard)
+{
+    for (uint32_t i = 0; i < model->segment_count; i++) {
+        struct session_segment *segment = &model->segments[i];
+        if (segment->shard != shard || !segment->reading)
+            continue;
+        segment->reading = false;
+        model->variables[segment->variable].pull_done++;
+        model->variables[segment->variable].pull_broken = true;
     }
 }
 
@@ -68,8 +90,7 @@ static bool pulls_ready(const struct session_model *model, const struct session_
 }
 
 /* pulls_segment -- moves the value's bytes of one segment to where the caller reads them. */
-static int pulls_segment(struct session_model *model, uint32_t variable,
-                         const struct session_segment *segment)
+static int pulls_segment(struct session_model *model, uint32_t variable, struct session_segment *segment)
 {
     struct session *session = model->session;
     struct session_variable *v = &model->variables[variable];
@@ -88,11 +109,15 @@ static int pulls_segment(struct session_model *model, uint32_t variable,
         v->pull_done++;
         return 0;
     }
-    struct stepgate_endpoint *endpoint = shard->pull[segment->lane].link.endpoint;
+    struct stepgate_endpoint *endpoint = session_pull_endpoint(shard, segment->lane);
+    if (endpoint == NULL)
+        return -STEPGATE_EAGAIN;
     struct stepgate_region *region = session_value_region(model, variable, shard->route, &offset);
     int status = endpoint->transport->endpoint_read(endpoint, region, offset, place->parameters, source,
                                                     segment->bytes, STEPGATE_POST_COMPLETE,
-                                                    session_context(model, CONTEXT_PULL, variable));
+                                                    session_context(model, CONTEXT_PULL,
+                                                                    (uint32_t)(segment - model->segments)));
+    segment->reading = status == 0;
     if (status == 0)
         session->stats.bytes_pulled += segment->bytes;
     return status;
@@ -136,10 +161,11 @@ static int pulls_one(struct session_model *model, uint32_t variable)
     int status = session_memory_value(model, variable);
     if (status != 0)
         return status;
-    if (v->pulling_next != model->step + 1) {
+    if (v->pulling_next != model->step + 1 || v->pull_broken) {
         if (v->pull_done < v->pull_posted)
-            return -STEPGATE_EAGAIN; /* reads of an older step are still writing the buffer */
+            return -STEPGATE_EAGAIN; /* reads of before are still writing the buffer */
         v->pull_posted = v->pull_done = 0;
+        v->pull_broken = false;
         v->pulling_next = model->step + 1;
     }
     if (v->pull_posted < v->segments && !pulls_ready(model, v))

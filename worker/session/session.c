@@ -28,12 +28,12 @@ int session_new(const struct session_config *config, uint64_t now, struct sessio
     session->chunk_bytes = config->chunk_bytes > 0 ? config->chunk_bytes : UINT64_C(1) << 20;
     session->chunk_bytes += -session->chunk_bytes % PLAN_LINE;
     session->liveness_ms = config->liveness_ms;
+    session->reconnect = config->reconnect;
     session->join_timeout_ms = config->join_timeout_ms;
     session->join_started = now;
     session->join_report_at = now + 5000 * CLOCK_MS;
     session->join_deadline = clock_after(now, config->join_timeout_ms);
     session->log = config->log;
-    session->suspect_until = CLOCK_NEVER;
     session->stats.size = sizeof(session->stats);
     random_seed(&session->random, config->incarnation ^ (UINT64_C(0x9e3779b97f4a7c15) * (config->rank + 1u)));
     session->hello =
@@ -55,6 +55,7 @@ int session_new(const struct session_config *config, uint64_t now, struct sessio
         struct session_shard *shard = &session->shards[s];
         shard->session = session;
         shard->number = s;
+        shard->suspect_until = CLOCK_NEVER;
         snprintf(shard->address, sizeof(shard->address), "%s", config->addresses[s]);
         shard->control.link.owner = shard;
         shard->control.link.tag = SESSION_CONTROL;
@@ -111,26 +112,27 @@ const struct stepgate_error *session_failure(const struct session *session)
     return session->failed ? &session->failure : NULL;
 }
 
-/* session_device -- the name of the transport a link uses. */
-static const char *session_device(const struct link *link)
+/* session_device -- the name of the transport that a shard is reached by. */
+static const char *session_device(const struct session_shard *shard)
 {
-    return link->endpoint != NULL ? link->endpoint->transport->name : "";
+    const struct session_route *route = &shard->session->routes[shard->route];
+
+    return shard->control.link.endpoint != NULL || shard->welcome ? route->queue->transport->name : "";
 }
 
-/* session_lost -- words that a shard is gone; `why` is the link's error. */
-static void session_lost(struct session_shard *shard, const struct link *link)
+/* session_lost -- see inside.h. */
+void session_lost(struct session_shard *shard, const struct stepgate_error *why)
 {
     const struct session *session = shard->session;
     uint64_t step = session->model_count > 0 ? session->models[0]->step : UINT64_MAX;
-    struct stepgate_error why = link->error;
     char when[40] = "";
 
     if (step != UINT64_MAX)
         snprintf(when, sizeof(when), " in step %llu", (unsigned long long)step);
     error_set(STEPGATE_ELOST, 0, "look at that ps's output and host, then start the job again",
-              "ps %u (%s) is lost%s: %s", shard->number, shard->address, when, why.text);
-    error_peer(STEPGATE_ROLE_PS, (int)shard->number, shard->address, session_device(link));
-    error_step(step, why.waited_ms);
+              "ps %u (%s) is lost%s: %s", shard->number, shard->address, when, why->text);
+    error_peer(STEPGATE_ROLE_PS, (int)shard->number, shard->address, session_device(shard));
+    error_step(step, why->waited_ms);
 }
 
 /* session_is_transient -- may another attempt to connect end better? */
@@ -140,23 +142,55 @@ static bool session_is_transient(int code)
            code == STEPGATE_EBUSY;
 }
 
-/* session_down -- a link went down: try again while joining, suspect or fail afterwards. */
-static void session_down(struct session *session, struct session_shard *shard,
-                         struct session_connection *connection, uint64_t now)
+/* session_back_off -- see inside.h. */
+uint64_t session_back_off(struct session *session, unsigned attempts, int64_t most_ms, uint64_t now)
+{
+    int64_t backoff = SESSION_RETRY_MS_MIN << (attempts < 7 ? attempts : 7);
+
+    if (backoff > most_ms)
+        backoff = most_ms;
+    backoff = backoff / 2 + (int64_t)random_below(&session->random, (uint64_t)backoff);
+    return now + (uint64_t)backoff * CLOCK_MS;
+}
+
+/* session_suspect -- a lane's link went down: the control link is given a moment to say why. */
+static void session_suspect(struct session_shard *shard, uint64_t now)
+{
+    if (shard->suspected)
+        return;
+    shard->suspected = true;
+    shard->suspect_until = now + SESSION_SUSPECT_MS * CLOCK_MS;
+}
+
+/* session_link_down -- the lane's link that is down; NULL: there is none. */
+static const struct link *session_link_down(const struct session *session, const struct session_shard *shard)
+{
+    for (uint32_t l = 0; l < session->push_lanes; l++)
+        if (shard->push[l].link.state == LINK_DOWN)
+            return &shard->push[l].link;
+    for (uint32_t l = 0; l < session->pull_lanes; l++)
+        if (shard->pull[l].link.state == LINK_DOWN)
+            return &shard->pull[l].link;
+    return NULL;
+}
+
+/* session_down -- a link went down: try again while joining, suspect, make it anew or fail afterwards. */
+void session_down(struct session *session, struct session_shard *shard, struct session_connection *connection,
+                  uint64_t now)
 {
     struct stepgate_error why = connection->link.error;
     bool control = connection == &shard->control;
 
     if (session->left || shard->left)
         return;
+    if (shard->broken) {
+        session_rebuild_again(session, shard, connection, now);
+        return;
+    }
     if (!session->joined && session_is_transient(why.code) && !(control && shard->welcome)) {
-        int64_t backoff = SESSION_RETRY_MS_MIN << (connection->attempts < 7 ? connection->attempts : 7);
-        if (backoff > SESSION_RETRY_MS_MAX)
-            backoff = SESSION_RETRY_MS_MAX;
-        backoff = backoff / 2 + (int64_t)random_below(&session->random, (uint64_t)backoff);
         snprintf(shard->why, sizeof(shard->why), "%.*s", (int)sizeof(shard->why) - 1, why.text);
-        connection->attempts++;
-        connection->retry_at = now + (uint64_t)backoff * CLOCK_MS;
+        connection->retry_at =
+            session_back_off(session, connection->attempts++, SESSION_RETRY_MS_MAX, now);
         if (control && session->route_count > 1)
             shard->route = (shard->route + 1) % session->route_count;
         link_forget(&connection->link, &session->batch);
@@ -167,17 +201,30 @@ static void session_down(struct session *session, struct session_shard *shard,
     if (!session->joined && !session_is_transient(why.code)) {
         error_set(why.code, why.os_errno, why.remedy, "ps %u (%s): %s", shard->number, shard->address,
                   why.text);
-        error_peer(STEPGATE_ROLE_PS, (int)shard->number, shard->address, session_device(&connection->link));
+        error_peer(STEPGATE_ROLE_PS, (int)shard->number, shard->address, session_device(shard));
         session_fail(session);
         return;
     }
-    session_lost(shard, &connection->link);
-    if (control) {
-        session_fail(session);
-    } else if (session->suspect_until == CLOCK_NEVER) {
-        error_save(&session->suspect);
-        session->suspect_until = now + SESSION_SUSPECT_MS * CLOCK_MS;
+    if (!control) {
+        session_suspect(shard, now);
+        return;
     }
+    if (session_rebuild_begin(session, shard, &connection->link, now))
+        return;
+    session_lost(shard, &why);
+    session_fail(session);
+}
+
+/* session_watch_suspect -- the control link has had its moment. */
+static void session_watch_suspect(struct session *session, struct session_shard *shard, uint64_t now)
+{
+    if (!shard->suspected || shard->left || now < shard->suspect_until || session->failed)
+        return;
+    const struct link *link = session_link_down(session, shard);
+    if (link == NULL || session_rebuild_begin(session, shard, link, now))
+        return;
+    session_lost(shard, &link->error);
+    session_fail(session);
 }
 
 /* session_welcome -- a shard says how it is made: the lanes' links can be connected now. */
@@ -231,10 +278,14 @@ static void session_message(struct session *session, struct session_shard *shard
     switch (m->kind) {
     case MESSAGE_WELCOME: session_welcome(session, shard, m); return;
     case MESSAGE_ABORT:
+        link_acknowledge(link, now);
         error_restore(&m->error);
         session_fail(session);
         return;
-    case MESSAGE_LEFT: shard->left = true; return;
+    case MESSAGE_LEFT:
+        link_acknowledge(link, now); /* else the ps waits for this worker to come back for it */
+        shard->left = true;
+        return;
     case MESSAGE_BARRIER_OVER:
         if (m->step > session->barrier_over)
             session->barrier_over = m->step;
@@ -301,7 +352,7 @@ static void session_event(struct session *session, const struct stepgate_event *
     switch (link_event(link, event, now)) {
     case LINK_MESSAGE: session_message(session, shard, link, now); break;
     case LINK_NOTIFY: session_model_notify(session, shard, (uint32_t)link->tag / 4, event->value); break;
-    case LINK_COMPLETION: session_model_completion(session, event->context, event->status); break;
+    case LINK_COMPLETION: session_model_completion(session, shard, event->context, event->status); break;
     case LINK_WENT_DOWN: session_down(session, shard, session_connection_of(shard, link), now); break;
     default: break;
     }
@@ -314,7 +365,10 @@ static void session_attend(struct session *session, struct session_shard *shard,
 {
     struct link *link = &connection->link;
 
-    if (link->state == LINK_NEW && !session->leaving && now >= connection->retry_at) {
+    if (session_rebuild_waits(shard, connection))
+        return;
+    if (link->state == LINK_NEW && (!session->leaving || shard->broken) && now >= connection->retry_at) {
+        shard->attempts += purpose == HELLO_CONTROL;
         struct hello hello = session->hello;
         hello.purpose = purpose;
         hello.lane = (uint16_t)lane;
@@ -326,8 +380,8 @@ static void session_attend(struct session *session, struct session_shard *shard,
     }
 }
 
-/* session_is_up -- every link to a shard is up. */
-static bool session_is_up(const struct session *session, const struct session_shard *shard)
+/* session_is_up -- see inside.h. */
+bool session_is_up(const struct session *session, const struct session_shard *shard)
 {
     if (!shard->welcome || shard->control.link.state != LINK_UP)
         return false;
@@ -430,12 +484,10 @@ static int session_poll(struct session *session, uint64_t now)
             session_attend(session, shard, &shard->push[l], HELLO_PUSH, l, now);
         for (uint32_t l = 0; shard->welcome && l < session->pull_lanes; l++)
             session_attend(session, shard, &shard->pull[l], HELLO_PULL, l, now);
+        session_watch_suspect(session, shard, now);
+        session_rebuild_watch(session, shard, now);
     }
     session_watch_join(session, now);
-    if (now >= session->suspect_until && !session->failed) {
-        error_restore(&session->suspect);
-        session_fail(session);
-    }
     for (size_t m = 0; m < session->model_count && !session->failed; m++)
         busy |= session_model_progress(session->models[m], now);
     return busy;
@@ -465,15 +517,18 @@ static uint64_t session_earlier(uint64_t a, uint64_t b)
 }
 
 /* session_connection_deadline -- of one connection. */
-static uint64_t session_connection_deadline(const struct session_connection *connection)
+static uint64_t session_connection_deadline(const struct session_shard *shard,
+                                            const struct session_connection *connection)
 {
+    if (session_rebuild_waits(shard, connection))
+        return CLOCK_NEVER;
     return connection->link.state == LINK_NEW ? connection->retry_at : link_deadline(&connection->link);
 }
 
 /* session_deadline -- when session_progress must be called. */
 uint64_t session_deadline(const struct session *session)
 {
-    uint64_t deadline = session->suspect_until;
+    uint64_t deadline = CLOCK_NEVER;
 
     if (session->failed || session->left)
         return CLOCK_NEVER;
@@ -482,11 +537,15 @@ uint64_t session_deadline(const struct session *session)
             session_earlier(deadline, session_earlier(session->join_report_at, session->join_deadline));
     for (uint32_t s = 0; s < session->shard_count; s++) {
         const struct session_shard *shard = &session->shards[s];
-        deadline = session_earlier(deadline, session_connection_deadline(&shard->control));
+        deadline = session_earlier(deadline, session_connection_deadline(shard, &shard->control));
+        if (shard->suspected)
+            deadline = session_earlier(deadline, shard->suspect_until);
+        if (shard->broken)
+            deadline = session_earlier(deadline, shard->rebuild_by);
         for (uint32_t l = 0; shard->welcome && l < session->push_lanes; l++)
-            deadline = session_earlier(deadline, session_connection_deadline(&shard->push[l]));
+            deadline = session_earlier(deadline, session_connection_deadline(shard, &shard->push[l]));
         for (uint32_t l = 0; shard->welcome && l < session->pull_lanes; l++)
-            deadline = session_earlier(deadline, session_connection_deadline(&shard->pull[l]));
+            deadline = session_earlier(deadline, session_connection_deadline(shard, &shard->pull[l]));
     }
     for (size_t m = 0; m < session->model_count; m++)
         deadline = session_earlier(deadline, session->models[m]->fetch.alarm);
@@ -596,7 +655,7 @@ const char *session_transport(const struct session *session)
     const char *name = "";
 
     for (uint32_t s = 0; s < session->shard_count; s++) {
-        const char *one = session_device(&session->shards[s].control.link);
+        const char *one = session_device(&session->shards[s]);
         if (name[0] != 0 && strcmp(name, one) != 0)
             return "shm+verbs";
         name = one;

@@ -34,6 +34,7 @@ struct session_config {
     uint64_t incarnation;
     uint64_t chunk_bytes;                 /* largest piece that is posted at once; 0: 1 MiB */
     int64_t join_timeout_ms, liveness_ms; /* liveness 0: off */
+    uint32_t reconnect; /* how often in a row the connections to a ps may break and be made anew; 0: never */
     struct log_sink log;
 };
 
@@ -49,6 +50,8 @@ int session_progress(struct session *session, uint64_t now);
 uint64_t session_changes(const struct session *session);
 /* session_deadline -- when session_progress must be called at the latest. */
 uint64_t session_deadline(const struct session *session);
+/* session_rebuilds -- are connections being made anew? They are expected soon, and session_progress must be called without delay. */
+bool session_rebuilds(const struct session *session);
 /* session_fail -- this thread's last error ends the job, unless it is over already. */
 void session_fail(struct session *session);
 /* session_error -- 0, or the negative code of the job's first failure, which becomes the thread's last error. */

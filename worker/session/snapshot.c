@@ -123,6 +123,14 @@ void session_snapshot_cancel(struct session_model *model, uint64_t now)
     link_send(&model->session->shards[0].control.link, &done, now);
 }
 
+/* session_snapshot_break -- see inside.h. */
+void session_snapshot_break(struct session_model *model, uint32_t shard, uint64_t now)
+{
+    model->snapshot.done += model->places[shard].copying;
+    model->places[shard].copying = 0;
+    session_snapshot_cancel(model, now);
+}
+
 /* snapshot_ask -- a new one. What was wanted is kept: whoever repeats the call may have the same in other memory. */
 static int snapshot_ask(struct session_model *model, uint32_t what, const int *ids, size_t count,
                         void *const *out, uint64_t now)
@@ -198,9 +206,11 @@ static int snapshot_import(struct session_model *model)
             return -STEPGATE_EAGAIN;
     for (uint32_t s = 0; s < model->session->shard_count; s++) {
         struct session_copy *copy = &snapshot->copies[s];
-        struct stepgate_endpoint *pull = model->session->shards[s].pull[0].link.endpoint;
+        struct stepgate_endpoint *pull = session_pull_endpoint(&model->session->shards[s], 0);
         if (copy->remote != NULL)
             continue;
+        if (pull == NULL)
+            return -STEPGATE_EAGAIN;
         int status = pull->transport->endpoint_import(pull, &copy->descriptor, &copy->remote);
         if (status != 0)
             return status;
@@ -287,7 +297,7 @@ static int64_t snapshot_read(struct session_model *model, const struct snapshot_
     const struct session_copy *copy = &snapshot->copies[part->shard];
     struct stepgate_endpoint *endpoint = session_pull_endpoint(shard, 0);
     uint64_t bytes = part->bytes < SNAPSHOT_CHUNK ? part->bytes : SNAPSHOT_CHUNK;
-    int status = snapshot_scratch(model);
+    int status = endpoint != NULL ? snapshot_scratch(model) : -STEPGATE_EAGAIN;
 
     if (status == 0)
         status = endpoint->transport->endpoint_read(
@@ -297,6 +307,7 @@ static int64_t snapshot_read(struct session_model *model, const struct snapshot_
     if (status != 0)
         return status;
     snapshot->posted++;
+    model->places[part->shard].copying++;
     snapshot->batch[snapshot->batch_count++] =
         (struct session_snapshot_piece){.target = part->target, .bytes = bytes};
     return (int64_t)bytes;

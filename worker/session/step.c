@@ -326,8 +326,10 @@ int session_finish(struct session_model *model, double weight, uint64_t now)
     status = weight > 0 ? step_complete(model) : 0;
     if (status != 0)
         return status;
-    if (weight == 0)
+    if (weight == 0) {
         model->pending_count = 0;
+        model->slots[model->sending % model->depth].abandoned = true;
+    }
     model->weight = weight;
     model->finishing = true;
     model->open = false;

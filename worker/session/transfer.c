@@ -116,7 +116,7 @@ static int64_t transfer_write(struct session_model *model, const struct session_
     struct session_shard *shard = &session->shards[part->shard];
     struct session_variable *v = &model->variables[part->variable];
     struct session_place *place = &model->places[part->shard];
-    struct stepgate_endpoint *endpoint = shard->push[part->lane].link.endpoint;
+    struct stepgate_endpoint *endpoint = session_push_endpoint(shard, part->lane);
     uint64_t left = section->bytes - part->sent,
              bytes = left < session->chunk_bytes ? left : session->chunk_bytes;
     uint64_t source = section->source + part->sent,
@@ -128,6 +128,8 @@ static int64_t transfer_write(struct session_model *model, const struct session_
     bool counted = callers && model->quota > 1;
     int status;
 
+    if (endpoint == NULL)
+        return -STEPGATE_EAGAIN;
     if (part->section == SECTION_COUNT) {
         status = endpoint->transport->endpoint_write(endpoint, NULL, 0, &part->count, place->slots, target,
                                                      bytes, STEPGATE_WRITE_INLINE | more, 0);
@@ -188,9 +190,11 @@ static int transfer_initial(struct session_model *model, const struct session_se
         else
             memset(slot, 0, segment->bytes);
     } else {
-        struct stepgate_endpoint *endpoint = shard->push[segment->lane].link.endpoint;
-        status = endpoint->transport->endpoint_write(endpoint, model->initial_region[shard->route], offset,
-                                                     NULL, place->slots, target, segment->bytes, 0, 0);
+        struct stepgate_endpoint *endpoint = session_push_endpoint(shard, segment->lane);
+        status = endpoint == NULL ? -STEPGATE_EAGAIN
+                                  : endpoint->transport->endpoint_write(
+                                        endpoint, model->initial_region[shard->route], offset, NULL,
+                                        place->slots, target, segment->bytes, 0, 0);
     }
     if (status != 0)
         return status;
@@ -222,7 +226,7 @@ static int transfer_header(struct session_model *model, uint32_t s, uint32_t l, 
         memcpy((uint8_t *)place->slots->mapped + offset, &header, sizeof(header));
         return 0;
     }
-    struct stepgate_endpoint *endpoint = model->session->shards[s].push[l].link.endpoint;
+    struct stepgate_endpoint *endpoint = session_push_endpoint(&model->session->shards[s], l);
     return endpoint->transport->endpoint_write(endpoint, NULL, 0, &header, place->slots, offset,
                                                sizeof(header), STEPGATE_WRITE_INLINE | STEPGATE_POST_MORE, 0);
 }
@@ -231,9 +235,12 @@ static int transfer_header(struct session_model *model, uint32_t s, uint32_t l, 
 static int transfer_span(struct session_model *model, uint32_t s, uint32_t l, uint32_t g)
 {
     struct session_span *span = &model->places[s].spans[g][l];
-    struct stepgate_endpoint *endpoint = model->session->shards[s].push[l].link.endpoint;
+    struct stepgate_endpoint *endpoint = session_push_endpoint(&model->session->shards[s], l);
     uint32_t value = slot_notify(model->number, (uint32_t)(model->sending % model->depth), g, model->sending);
     int status = 0;
+
+    if (endpoint == NULL)
+        return -STEPGATE_EAGAIN;
 
 #ifdef STEPGATE_MUTANT_NOTIFY_BEFORE_HEADER
     if (span->state == SPAN_HEADER)
@@ -373,6 +380,129 @@ static bool transfer_may_seal(const struct session_model *model)
     return true;
 }
 
+/* transfer_answered -- has the token of the newest contribution come? Then it is complete on every shard. */
+static bool transfer_answered(const struct session_model *model)
+{
+    return model->state == MODEL_COMMITTED && model->slot_kind == SLOT_GRADIENT && !model->open &&
+           model->token_next == model->sending + 1;
+}
+
+/* session_transfer_keeps -- see inside.h. Over a network several contributions to one step are not kept. */
+bool session_transfer_keeps(const struct session_model *model, uint32_t shard)
+{
+    return model->state < MODEL_COMMITTED || session_mapped(&model->places[shard]) || model->quota <= 1;
+}
+
+/* transfer_take_back -- nothing that was queued for this shard is sent as it was. */
+static void transfer_take_back(struct session_model *model, uint32_t s)
+{
+    bool initial = model->slot_kind == SLOT_INITIAL;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < model->pending_count; i++) {
+        uint32_t item = model->pending[i];
+        if ((initial ? model->segments[item].shard : model->parts[item].shard) != s)
+            model->pending[kept++] = item;
+    }
+    model->pending_count = kept;
+}
+
+/* transfer_queue_again -- over a network everything of a shard that was handed in, from its first byte. */
+static void transfer_queue_again(struct session_model *model, uint32_t s)
+{
+    bool initial = model->slot_kind == SLOT_INITIAL;
+
+    transfer_take_back(model, s);
+    for (uint32_t i = 0; initial && i < model->segment_count; i++)
+        if (model->segments[i].shard == s)
+            model->pending[model->pending_count++] = i;
+    for (uint32_t i = 0; !initial && i < model->part_count; i++) {
+        struct session_part *part = &model->parts[i];
+        if (part->shard != s || !model->variables[part->variable].pushed)
+            continue;
+        if (model->model->variables[part->variable].frozen) {
+            transfer_done(session_span_of(model, part));
+            continue;
+        }
+        part->section = SECTION_COUNT;
+        part->sent = 0;
+        model->pending[model->pending_count++] = i;
+    }
+}
+
+/*
+ * session_transfer_again -- see inside.h. Which notifies a ps has seen nobody here knows; what it has seen twice it ignores. Where slots are mapped
+ * their bytes are there. Over a network the same bytes are written again: the buffers are as they were, for they may not be written before the
+ * token has come. A ps that sums them meanwhile reads the same.
+ */
+void session_transfer_again(struct session_model *model, uint32_t s)
+{
+    struct session_place *place = &model->places[s];
+    bool mapped = place->slots != NULL && session_mapped(place), initial = model->slot_kind == SLOT_INITIAL;
+
+    if (model->state < MODEL_PLACED || (model->state == MODEL_PLACED && model->session->rank != 0) ||
+        transfer_answered(model) || (model->finishing && model->weight == 0))
+        return;
+    for (uint32_t g = 0; g < model->plan->shard[s].groups; g++)
+        for (uint32_t l = 0; l < model->plan->lanes; l++) {
+            struct session_span *span = &place->spans[g][l];
+            model->spans_sent -= span->parts > 0 && span->state == SPAN_SENT;
+            if (!mapped)
+                span->unsent = initial ? span->segments : span->parts;
+            span->state = span->unsent == 0 ? SPAN_HEADER : SPAN_FILLING;
+        }
+    if (!mapped)
+        transfer_queue_again(model, s);
+    place->again_from = !initial && model->quota > 1 ? model->token_next : model->sending;
+    place->again_at = 0;
+}
+
+/* transfer_earlier_shard -- the notifies of contributions to this step that were finished before, once more: their slots are mapped. */
+static int transfer_earlier_shard(struct session_model *model, uint32_t s)
+{
+    struct session_place *place = &model->places[s];
+    uint64_t spans = (uint64_t)model->plan->shard[s].groups * model->plan->lanes;
+    int busy = 0;
+
+    for (; place->again_from < model->sending; place->again_from++, place->again_at = 0)
+        for (; place->again_at < spans; place->again_at++) {
+            uint32_t g = (uint32_t)(place->again_at / model->plan->lanes),
+                     l = (uint32_t)(place->again_at % model->plan->lanes);
+            struct stepgate_endpoint *endpoint = session_push_endpoint(&model->session->shards[s], l);
+            uint32_t slot = (uint32_t)(place->again_from % model->depth);
+            const struct session_use *use = &model->slots[slot];
+            if (place->spans[g][l].parts == 0 || use->sequence != place->again_from || use->abandoned)
+                continue;
+            if (endpoint == NULL ||
+                endpoint->transport->endpoint_notify(
+                    endpoint, slot_notify(model->number, slot, g, place->again_from)) != 0)
+                return busy;
+            busy = 1;
+        }
+    return busy;
+}
+
+/* transfer_earlier -- of every shard that has been reached again. */
+static int transfer_earlier(struct session_model *model)
+{
+    int busy = 0;
+
+    for (uint32_t s = 0; model->quota > 1 && s < model->plan->shards; s++)
+        busy |= transfer_earlier_shard(model, s);
+    return busy;
+}
+
+/* transfer_owes -- is a contribution that was sealed still to be sent once more? */
+static bool transfer_owes(const struct session_model *model)
+{
+    if (transfer_answered(model))
+        return false;
+    for (uint32_t s = 0; model->quota > 1 && s < model->plan->shards; s++)
+        if (model->places[s].again_from < model->sending)
+            return true;
+    return model->weight != 0 && model->spans_sent < model->spans_total;
+}
+
 /* session_model_progress -- sends what can be sent. */
 int session_model_progress(struct session_model *model, uint64_t now)
 {
@@ -382,14 +512,15 @@ int session_model_progress(struct session_model *model, uint64_t now)
         model->fetch.alarm = CLOCK_NEVER;
         busy = 1;
     }
-    if (model->state < MODEL_PLACED || model->sealed ||
+    if (model->state < MODEL_PLACED || (model->sealed && !transfer_owes(model)) ||
         (model->state == MODEL_COMMITTED && !model->open && !model->finishing) ||
         (model->state == MODEL_PLACED && model->session->rank != 0))
         return busy;
+    busy |= transfer_earlier(model);
     busy |= model->pending_count > 0 ? transfer_pending(model) : 0;
     if (model->spans_sent < model->spans_total && (model->finishing || model->unpushed == 0))
         transfer_spans(model);
-    if (model->finishing && (model->weight == 0 || model->spans_sent == model->spans_total) &&
+    if (model->finishing && !model->sealed && (model->weight == 0 || model->spans_sent == model->spans_total) &&
         transfer_may_seal(model)) {
         transfer_seal(model, now);
         busy = 1;
