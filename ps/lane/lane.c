@@ -125,8 +125,7 @@ static void lane_tell(struct lane *lane, const struct letter *letter)
 /* lane_lost_link -- this thread's last error ends a worker's links, and the shard decides what that means. */
 static void lane_lost_link(struct lane *lane, uint32_t rank, enum link_end end)
 {
-    struct letter letter = {
-        .kind = LETTER_LOST, .rank = rank, .lane = lane->config.number, .end = (int)end};
+    struct letter letter = {.kind = LETTER_LOST, .rank = rank, .lane = lane->config.number, .end = (int)end};
 
     if (rank >= lane->config.workers || lane->workers[rank].lost)
         return; /* an observer is nobody's loss */

@@ -8,7 +8,8 @@
 #include "transport/base/error.h"
 
 #define LINK_PROOF_NS (UINT64_C(10000) * CLOCK_MS) /* a peer that does not prove itself is let go */
-#define LINK_TELL_EVERY 64u /* messages: what the other side keeps is bounded by it where nothing goes the other way */
+#define LINK_TELL_EVERY                                                                                      \
+    64u /* messages: what the other side keeps is bounded by it where nothing goes the other way */
 
 /* link_init -- a link that is not connected. */
 void link_init(struct link *link, const struct proof_secret *secret, int64_t liveness_ms)
@@ -269,7 +270,7 @@ static void link_disprove(struct link *link, uint64_t now)
 /* link_resume -- the peer has proved itself, and says how much it has: what it lacks of all that was said is sent again. */
 static int link_resume(struct link *link, uint64_t now)
 {
-    int status = outbox_acknowledge(&link->outbox, link->message.sequence);
+    int status = outbox_again(&link->outbox, link->message.sequence);
 
     return status != 0 || link->active ? status : link_prove(link, now);
 }
@@ -459,7 +460,7 @@ void link_hold(struct link *link)
     if (link->endpoint != NULL)
         link->endpoint->transport->endpoint_delete(&link->endpoint);
     if (link->came_up)
-        outbox_rewind(&link->outbox);
+        outbox_hold(&link->outbox);
     else
         outbox_clear(&link->outbox);
     link->held = link->came_up;

@@ -38,7 +38,8 @@ enum link_event_kind {
 
 /* What ended a link that is down. */
 enum link_end {
-    LINK_END_REASON = 0, /* a refusal, a violation, silence, want of memory: another connection would not help */
+    LINK_END_REASON =
+        0, /* a refusal, a violation, silence, want of memory: another connection would not help */
     LINK_END_BROKEN = 1, /* the connection failed under it */
     LINK_END_CLOSED = 2  /* the other side has closed it, or its process is gone */
 };
@@ -66,8 +67,9 @@ struct link {
     struct stepgate_error error;
     struct message message;
     struct outbox outbox;
-    uint64_t received, told;             /* messages counted so far; how many of them the peer was told of */
-    uint8_t opening[LINK_OPENING_BYTES]; /* a proof, or its refusal, that waits: it comes before all that is kept */
+    uint64_t received, told; /* messages counted so far; how many of them the peer was told of */
+    uint8_t opening
+        [LINK_OPENING_BYTES]; /* a proof, or its refusal, that waits: it comes before all that is kept */
     uint16_t opening_length;
 };
 

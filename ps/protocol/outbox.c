@@ -108,28 +108,41 @@ int outbox_acknowledge(struct outbox *outbox, uint64_t received)
                      (unsigned long long)received, (unsigned long long)outbox->acknowledged);
 }
 
-/* outbox_rewind -- see outbox.h. */
-void outbox_rewind(struct outbox *outbox)
+/* outbox_hold -- see outbox.h. */
+void outbox_hold(struct outbox *outbox)
 {
-    size_t kept = outbox->head;
+    size_t kept = outbox->head, next = outbox->head;
     uint16_t length;
 
     for (size_t at = outbox->head, size; at < outbox->used; at += size) {
         const uint8_t *data = outbox_at(outbox, at, &length);
         size = sizeof(length) + length;
-        if (!outbox_counts(data[0]))
-            continue;
-        memmove(outbox->bytes + kept, outbox->bytes + at, size);
-        kept += size;
+        if (outbox_counts(data[0])) {
+            memmove(outbox->bytes + kept, outbox->bytes + at, size);
+            kept += size;
+        }
+        if (at + size <= outbox->next)
+            next = kept;
     }
     outbox->used = kept;
+    outbox->next = next;
+    if (outbox->head == outbox->used)
+        outbox->head = outbox->next = outbox->used = 0;
+}
+
+/* outbox_again -- see outbox.h. */
+int outbox_again(struct outbox *outbox, uint64_t received)
+{
+    int status = outbox_acknowledge(outbox, received);
+
+    if (status != 0)
+        return status;
     outbox->next = outbox->head;
 #ifdef STEPGATE_MUTANT_MESSAGE_NOT_SENT_AGAIN
     while (outbox->head < outbox->used)
         outbox_drop(outbox);
 #endif
-    if (outbox->head == outbox->used)
-        outbox->head = outbox->next = outbox->used = 0;
+    return 0;
 }
 
 /* outbox_idle -- see outbox.h. */

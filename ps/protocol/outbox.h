@@ -34,8 +34,10 @@ const uint8_t *outbox_next(const struct outbox *outbox, uint16_t *length);
 void outbox_sent(struct outbox *outbox);
 /* outbox_acknowledge -- the peer has received so many. Errors: EPROTOCOL (more than were sent, or fewer than it has said). */
 int outbox_acknowledge(struct outbox *outbox, uint64_t received);
-/* outbox_rewind -- the connection is gone: everything that is kept is to be sent again, and what was meant for it is dropped. */
-void outbox_rewind(struct outbox *outbox);
+/* outbox_hold -- the connection is gone: what was meant for it alone is dropped. */
+void outbox_hold(struct outbox *outbox);
+/* outbox_again -- there is another one, and the peer has received so many: all others are to be sent again. Errors: as above. */
+int outbox_again(struct outbox *outbox, uint64_t received);
 /* outbox_idle -- nothing waits to be sent. */
 bool outbox_idle(const struct outbox *outbox);
 /* outbox_kept -- is there something that the peer has not acknowledged? */

@@ -27,9 +27,9 @@ struct shard_member {
     uint64_t up_since;
     /* its connections broke, and it is expected to make them anew (rebuild.c) */
     bool broken;
-    bool fails;         /* it said that the job has failed: it will not come back */
-    uint32_t holding;   /* lanes that have not let go of the old ones yet */
-    uint32_t breaks;    /* so often in a row */
+    bool fails;       /* it said that the job has failed: it will not come back */
+    uint32_t holding; /* lanes that have not let go of the old ones yet */
+    uint32_t breaks;  /* so often in a row */
     uint64_t broken_at, return_by;
     struct stepgate_error cause;
 };
@@ -163,7 +163,7 @@ struct shard_model {
     size_t memory_count;
     uint64_t memory_total, memory_got, memory_said; /* bytes: needed, there, there when it was said last */
     uint32_t depth;
-    uint32_t again; /* shares that are to be told anew */
+    uint32_t again;         /* shares that are to be told anew */
     bool together;          /* contributions are reported to the leader a whole step at a time */
     struct message *orders; /* from the leader, in order, not carried out yet: [order_room], a ring */
     size_t order_first, order_count, order_room;

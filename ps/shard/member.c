@@ -123,8 +123,8 @@ static int shard_accept_lane(struct shard *shard, unsigned fabric, struct stepga
     if (theirs->rank >= shard->config.workers || theirs->lane >= shard->config.lanes)
         return STEPGATE_ERANK;
     const struct shard_member *member = &shard->members[theirs->rank];
-    if (!member->up || member->left || member->broken || member->control.theirs.incarnation != theirs->incarnation ||
-        member->fabric != fabric)
+    if (!member->up || member->left || member->broken ||
+        member->control.theirs.incarnation != theirs->incarnation || member->fabric != fabric)
         return STEPGATE_EBUSY;
     struct letter letter = {.kind = LETTER_ACCEPT,
                             .rank = theirs->rank,
@@ -183,7 +183,7 @@ void shard_request(struct shard *shard, unsigned fabric, const struct stepgate_e
         reason = shard_rebuild_accept(shard, fabric, event->request, event, &theirs, now);
     else if (shard->failed && lane && theirs.rank < shard->config.workers && shard->members[theirs.rank].up)
         reason = STEPGATE_EBUSY; /* its control connection says why */
-    else if (shard->ending) /* a job that lost somebody is worth another try, one that is over is not */
+    else if (shard->ending)      /* a job that lost somebody is worth another try, one that is over is not */
         reason = shard->failed && shard->failure.code == STEPGATE_ELOST ? STEPGATE_ELOST : STEPGATE_EENDED;
     else if (theirs.role == STEPGATE_ROLE_WORKER && theirs.purpose == HELLO_CONTROL)
         reason = shard_accept_worker(shard, fabric, event->request, event, &theirs, now);

@@ -528,7 +528,6 @@ void shard_place_retry(struct shard_model *model, uint64_t now)
 {
     for (uint32_t w = 0; w < model->shard->config.workers && !model->shard->failed; w++)
         if (((!model->shares[w].told && model->phase == PHASE_INITIAL) || model->shares[w].again) &&
-            model->shard->members[w].control.state == LINK_UP &&
-            place_grant(model, w, now))
+            model->shard->members[w].control.state == LINK_UP && place_grant(model, w, now))
             model->look = true;
 }

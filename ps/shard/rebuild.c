@@ -12,8 +12,8 @@
 #include "transport/base/clock.h"
 #include "transport/base/error.h"
 
-#define REBUILD_CLOSED_MS 700 /* a worker that computes looks at its connections four times per second */
-#define REBUILD_MS 10000 /* without liveness */
+#define REBUILD_CLOSED_MS 500 /* a worker that computes looks at its connections four times per second */
+#define REBUILD_MS 10000      /* without liveness */
 
 /* rebuild_ms -- as long as a silent peer is given. */
 static int64_t rebuild_ms(const struct shard *shard)
@@ -74,7 +74,7 @@ bool shard_rebuild_begin(struct shard *shard, uint32_t rank, const struct stepga
     if (!member->left)
         rebuild_hold(shard, rank, now);
     if (!member->left && !shard->ending)
-        log_line(&shard->config.log, LOG_WARN, "the connections of worker %u broke, it is expected back: %s",
+        log_line(&shard->config.log, LOG_DEBUG, "the connections of worker %u broke, it is expected back: %s",
                  rank, member->cause.text);
     return true;
 }

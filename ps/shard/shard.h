@@ -38,7 +38,8 @@ struct shard_config {
     enum optimizer_kind kernels;
     uint64_t cache_bytes; /* parameters beyond it are written past the caches; 0: none are */
     int64_t join_timeout_ms, liveness_ms, close_timeout_ms, stall_report_ms, step_timeout_ms; /* <= 0: none */
-    uint32_t reconnect; /* how often in a row the connections of a peer may break and be made anew; 0: never */
+    uint32_t
+        reconnect; /* how often in a row the connections of a peer may break and be made anew; 0: never */
     uint64_t (*memory_available)(void); /* NULL: not looked at */
     /* Runs work(what) in a thread of its own and then has shard_progress called; all such work is over before shard_delete. 0, or an error. NULL: what takes long
      * is done in between, and nobody hears of this ps meanwhile. */

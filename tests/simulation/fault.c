@@ -67,7 +67,7 @@ static void fault_worker_dies(struct play *play)
     play->counts->spared += !play->may_fail;
 }
 
-/* fault_link -- a connection between a worker and a ps; NULL: there is none. */
+/* fault_link -- a connection between a worker and a ps that stands, at its active end; NULL: there is none. */
 static struct link *fault_link(struct play *play, uint32_t w, uint32_t s, struct random_source *random)
 {
     struct session *session = play->worker[w].trainee.session;
@@ -79,7 +79,15 @@ static struct link *fault_link(struct play *play, uint32_t w, uint32_t s, struct
     uint32_t lane = (uint32_t)random_below(random, play->lanes);
     if (shard->welcome && random_chance(random, 600))
         link = random_chance(random, 500) ? &shard->push[lane].link : &shard->pull[lane].link;
-    return link->endpoint != NULL ? link : NULL;
+    return link->endpoint != NULL && link->state != LINK_CONNECTING ? link : NULL;
+}
+
+/* fault_breaks -- breaks it. Over a network several contributions to one step are not kept, and the job may have to end. */
+static void fault_breaks(struct play *play, struct link *link)
+{
+    if (!play->rebuilds || (play->shape.mode == SHAPE_MORE && !play->mapped))
+        play->may_fail = true;
+    world_disconnect(link->endpoint);
 }
 
 /* fault_disconnect -- one connection breaks; the job goes on if it is made anew. */
@@ -87,10 +95,9 @@ static void fault_disconnect(struct play *play)
 {
     struct link *link = fault_link(play, play->fault_worker, play->fault_ps, &play->random);
 
-    play->may_fail = !play->rebuilds;
     if (link == NULL)
         return;
-    world_disconnect(link->endpoint);
+    fault_breaks(play, link);
     play->counts->disconnects++;
 }
 
@@ -103,7 +110,8 @@ void play_plan_breaks(struct play *play)
     random_seed(&play->breaks, play->shape.seed ^ UINT64_C(0x6272656b));
     play->rebuilds = random_chance(&play->breaks, 600);
     play->break_at = CLOCK_NEVER;
-    bool harmless = play->fault == PLAY_NOTHING || play->fault == PLAY_LEAVE || play->fault == PLAY_DISCONNECT;
+    bool harmless =
+        play->fault == PLAY_NOTHING || play->fault == PLAY_LEAVE || play->fault == PLAY_DISCONNECT;
     if (!play->rebuilds || !harmless)
         return;
     play->breaks_left = (uint32_t)random_below(&play->breaks, FAULT_BREAKS_MAX + 1);
@@ -121,7 +129,7 @@ void play_break_connections(struct play *play, uint64_t now)
                  s = (uint32_t)random_below(random, play->shards);
         struct link *link = fault_link(play, w, s, random);
         if (link != NULL) {
-            world_disconnect(link->endpoint);
+            fault_breaks(play, link);
             play->counts->broken++;
         }
         play->breaks_left--;

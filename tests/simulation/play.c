@@ -11,7 +11,7 @@
 
 #define PLAY_LIVENESS_MS 1000
 #define PLAY_JOIN_MS 4000
-#define PLAY_RECONNECT 1000 /* as often as anything breaks */
+#define PLAY_RECONNECT 1000                        /* as often as anything breaks */
 #define PLAY_LIMIT_NS (UINT64_C(30000) * CLOCK_MS) /* no wait outlives this much virtual time */
 #define PLAY_ROUNDS 2000000
 #define PLAY_SLOW_PER_MILLE 900 /* turns that a slow ps leaves out */
@@ -500,7 +500,7 @@ int play_seed(uint64_t seed, const struct play_options *how, struct play_counts 
     random_seed(&play->random, seed);
     play_draw(play, how);
     world_options_default(&options, random_next(&play->random));
-    options.mapped = random_chance(&play->random, 400);
+    options.mapped = play->mapped = random_chance(&play->random, 400);
     options.trace = how->trace != NULL ? play_trace : NULL;
     options.trace_context = how->trace;
     counts->mapped += options.mapped;

@@ -114,8 +114,9 @@ struct session_place {
     uint64_t slot_stride;              /* from one slot arena to the next */
     uint64_t parity[2], words;         /* offsets within the parameters' remote */
     uint64_t released_next;            /* contributions below are done with here (tf, async, bounded) */
-    uint64_t again_from, again_at;     /* contributions before `sending` that are told of again: the next one, and its next span */
-    uint64_t fetching, copying;        /* reads under way: of a fetch, of a snapshot */
+    uint64_t again_from,
+        again_at; /* contributions before `sending` that are told of again: the next one, and its next span */
+    uint64_t fetching, copying; /* reads under way: of a fetch, of a snapshot */
     bool slots_told, parameters_told;
     struct session_span spans[PLAN_GROUPS_MAX][PLAN_LANES_MAX];
 };

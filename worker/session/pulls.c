@@ -113,10 +113,9 @@ static int pulls_segment(struct session_model *model, uint32_t variable, struct 
     if (endpoint == NULL)
         return -STEPGATE_EAGAIN;
     struct stepgate_region *region = session_value_region(model, variable, shard->route, &offset);
-    int status = endpoint->transport->endpoint_read(endpoint, region, offset, place->parameters, source,
-                                                    segment->bytes, STEPGATE_POST_COMPLETE,
-                                                    session_context(model, CONTEXT_PULL,
-                                                                    (uint32_t)(segment - model->segments)));
+    int status = endpoint->transport->endpoint_read(
+        endpoint, region, offset, place->parameters, source, segment->bytes, STEPGATE_POST_COMPLETE,
+        session_context(model, CONTEXT_PULL, (uint32_t)(segment - model->segments)));
     segment->reading = status == 0;
     if (status == 0)
         session->stats.bytes_pulled += segment->bytes;

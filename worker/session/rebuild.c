@@ -12,9 +12,10 @@
 #include "transport/base/error.h"
 #include "worker/session/inside.h"
 
-#define REBUILD_MS 10000        /* without liveness */
-#define REBUILD_BACK_OFF_MS 100 /* at most, between two attempts: a ps does not wait long for one whose connection was closed */
-#define REBUILD_REFUSALS 2      /* nobody listens there: it is gone */
+#define REBUILD_MS 10000 /* without liveness */
+#define REBUILD_BACK_OFF_MS                                                                                  \
+    100 /* at most, between two attempts: a ps does not wait long for one whose connection was closed */
+#define REBUILD_REFUSALS 2 /* nobody listens there: it is gone */
 
 /* rebuild_ms -- as long as a silent ps is given. */
 static int64_t rebuild_ms(const struct session *session)
@@ -90,7 +91,7 @@ bool session_rebuild_begin(struct session *session, struct session_shard *shard,
     shard->control.retry_at = session_back_off(session, 0, REBUILD_BACK_OFF_MS, now);
     for (size_t m = 0; m < session->model_count; m++)
         rebuild_model(session->models[m], shard->number, now);
-    log_line(&session->log, LOG_WARN, "the connections to ps %u (%s) broke, they are made anew: %s",
+    log_line(&session->log, LOG_DEBUG, "the connections to ps %u (%s) broke, they are made anew: %s",
              shard->number, shard->address, shard->cause.text);
     return true;
 }
@@ -151,8 +152,7 @@ void session_rebuild_again(struct session *session, struct session_shard *shard,
     }
     if (all)
         connection = &shard->control;
-    connection->retry_at =
-        session_back_off(session, connection->attempts++, REBUILD_BACK_OFF_MS, now);
+    connection->retry_at = session_back_off(session, connection->attempts++, REBUILD_BACK_OFF_MS, now);
 }
 
 /* session_rebuild_watch -- see inside.h. */

@@ -189,8 +189,7 @@ void session_down(struct session *session, struct session_shard *shard, struct s
     }
     if (!session->joined && session_is_transient(why.code) && !(control && shard->welcome)) {
         snprintf(shard->why, sizeof(shard->why), "%.*s", (int)sizeof(shard->why) - 1, why.text);
-        connection->retry_at =
-            session_back_off(session, connection->attempts++, SESSION_RETRY_MS_MAX, now);
+        connection->retry_at = session_back_off(session, connection->attempts++, SESSION_RETRY_MS_MAX, now);
         if (control && session->route_count > 1)
             shard->route = (shard->route + 1) % session->route_count;
         link_forget(&connection->link, &session->batch);

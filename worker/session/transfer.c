@@ -191,10 +191,11 @@ static int transfer_initial(struct session_model *model, const struct session_se
             memset(slot, 0, segment->bytes);
     } else {
         struct stepgate_endpoint *endpoint = session_push_endpoint(shard, segment->lane);
-        status = endpoint == NULL ? -STEPGATE_EAGAIN
-                                  : endpoint->transport->endpoint_write(
-                                        endpoint, model->initial_region[shard->route], offset, NULL,
-                                        place->slots, target, segment->bytes, 0, 0);
+        status =
+            endpoint == NULL
+                ? -STEPGATE_EAGAIN
+                : endpoint->transport->endpoint_write(endpoint, model->initial_region[shard->route], offset,
+                                                      NULL, place->slots, target, segment->bytes, 0, 0);
     }
     if (status != 0)
         return status;
@@ -438,7 +439,8 @@ static void transfer_queue_again(struct session_model *model, uint32_t s)
 void session_transfer_again(struct session_model *model, uint32_t s)
 {
     struct session_place *place = &model->places[s];
-    bool mapped = place->slots != NULL && session_mapped(place), initial = model->slot_kind == SLOT_INITIAL;
+    bool mapped = model->state >= MODEL_PLACED && session_mapped(place),
+         initial = model->slot_kind == SLOT_INITIAL;
 
     if (model->state < MODEL_PLACED || (model->state == MODEL_PLACED && model->session->rank != 0) ||
         transfer_answered(model) || (model->finishing && model->weight == 0))
@@ -520,8 +522,8 @@ int session_model_progress(struct session_model *model, uint64_t now)
     busy |= model->pending_count > 0 ? transfer_pending(model) : 0;
     if (model->spans_sent < model->spans_total && (model->finishing || model->unpushed == 0))
         transfer_spans(model);
-    if (model->finishing && !model->sealed && (model->weight == 0 || model->spans_sent == model->spans_total) &&
-        transfer_may_seal(model)) {
+    if (model->finishing && !model->sealed &&
+        (model->weight == 0 || model->spans_sent == model->spans_total) && transfer_may_seal(model)) {
         transfer_seal(model, now);
         busy = 1;
     }
