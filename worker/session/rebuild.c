@@ -180,7 +180,7 @@ void session_rebuild_watch(struct session *session, struct session_shard *shard,
 bool session_rebuilds(const struct session *session)
 {
     for (uint32_t s = 0; s < session->shard_count && !session->failed; s++)
-        if (session->shards[s].broken)
+        if (session->shards[s].broken || (session->shards[s].suspected && !session->shards[s].left))
             return true;
     return false;
 }

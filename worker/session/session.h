@@ -50,7 +50,7 @@ int session_progress(struct session *session, uint64_t now);
 uint64_t session_changes(const struct session *session);
 /* session_deadline -- when session_progress must be called at the latest. */
 uint64_t session_deadline(const struct session *session);
-/* session_rebuilds -- are connections being made anew? They are expected soon, and session_progress must be called without delay. */
+/* session_rebuilds -- are connections made anew, or has one ended that may have to be? They are expected soon, and session_progress must be called without delay. */
 bool session_rebuilds(const struct session *session);
 /* session_fail -- this thread's last error ends the job, unless it is over already. */
 void session_fail(struct session *session);

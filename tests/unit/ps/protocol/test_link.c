@@ -608,9 +608,65 @@ static void a_closed_link_can_be_connected_anew(void **state)
     pair_close(&p);
 }
 
+/* pair_break -- the connection goes at a moment that the seed decides, with messages under way; both sides hold their links. */
+static void pair_break(struct pair *p, uint64_t seed)
+{
+    pair_run(p, seed * 1000);
+    world_disconnect(p->link[ACTIVE].endpoint);
+    pair_run(p, 10 * CLOCK_MS);
+    for (int side = 0; side < 2; side++) {
+        assert_int_equal(p->link[side].state, LINK_DOWN);
+        assert_int_equal(p->link[side].end, LINK_END_BROKEN);
+        link_hold(&p->link[side]);
+    }
+}
+
+static void what_was_lost_with_a_connection_comes_over_the_next_one_once_and_in_order(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct pair p;
+        uint64_t sent = 0;
+        pair_up(&p, seed, 4); /* most wait behind a full queue */
+        for (int round = 0; round < 4; round++) {
+            for (int i = 0; i < 100; i++, sent++)
+                for (int side = 0; side < 2; side++)
+                    assert_int_equal(pair_send(&p, side, sent), 0);
+            pair_break(&p, seed);
+            for (int side = 0; side < 2; side++) /* a held link takes messages, too */
+                assert_int_equal(pair_send(&p, side, sent), 0);
+            sent++;
+            pair_connect(&p);
+            assert_int_equal(p.link[ACTIVE].state, LINK_UP);
+            assert_int_equal(p.link[PASSIVE].state, LINK_UP);
+        }
+        pair_run(&p, 3 * LIVENESS_NS);
+        for (int side = 0; side < 2; side++) {
+            assert_true(p.messages[side] == sent);
+            assert_false(link_kept(&p.link[side])); /* heartbeats acknowledge the rest */
+        }
+        pair_close(&p);
+    }
+}
+
+static void a_held_link_is_for_the_process_that_it_was_up_with(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_up(&p, 1, 0);
+    pair_break(&p, 1);
+    p.hello[PASSIVE].incarnation++;
+    pair_connect(&p);
+    assert_int_equal(p.link[ACTIVE].state, LINK_DOWN);
+    assert_int_equal(p.link[ACTIVE].error.code, STEPGATE_ELOST);
+    pair_close(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_lost_with_a_connection_comes_over_the_next_one_once_and_in_order),
+        cmocka_unit_test(a_held_link_is_for_the_process_that_it_was_up_with),
         cmocka_unit_test(a_link_comes_up_when_both_know_the_secret),
         cmocka_unit_test(every_connection_has_nonces_of_its_own),
         cmocka_unit_test(with_different_secrets_both_sides_say_so),
