@@ -390,13 +390,6 @@ static void lane_arrive(struct lane *lane, struct lane_model *model, uint32_t ra
 #endif
     if (arrival->spans & (1u << group)) {
         lane->stats.duplicates++;
-#ifdef STEPGATE_MUTANT_SPAN_COUNTED_TWICE
-        if (arrival->spans != model->all) {
-            arrival->spans |= (uint8_t)((model->all & ~arrival->spans) & -(model->all & ~arrival->spans));
-            if (arrival->spans == model->all)
-                lane_complete(lane, model, rank, slot);
-        }
-#endif
         return;
     }
     arrival->spans |= (uint8_t)(1u << group);
