@@ -20,6 +20,7 @@
 #include "worker/launch/sink.h"
 
 #define CREW_GRACE_MS 2000 /* beyond what a process may take to close */
+#define CREW_KEEP_MS 20000 /* as long as a ps tries to write its last checkpoint */
 #define CREW_DRAIN_MS 500  /* for outputs that somebody outside the process groups holds open */
 
 enum crew_phase { CREW_LEADER, CREW_SERVERS, CREW_WORKING };
@@ -36,11 +37,13 @@ struct crew {
     struct crew_member *members; /* the ps, then the workers */
     struct sink out, err_own, *err;
     struct guard guard;
-    int signals; /* a signalfd */
-    int stop;    /* the first signal that asked the launcher to end; 0: none */
-    int failed;  /* the member that the exit status is of; -1: none */
-    int own;     /* exit status of the launcher's own failure */
-    bool lost;   /* it is said that the output does not arrive */
+    int signals;  /* a signalfd */
+    int stop;     /* the first signal that asked the launcher to end; 0: none */
+    bool keeps;   /* the ps have a folder for checkpoints */
+    bool keeping; /* they write the newest step, then they end, and the workers with them */
+    int failed;   /* the member that the exit status is of; -1: none */
+    int own;      /* exit status of the launcher's own failure */
+    bool lost;    /* it is said that the output does not arrive */
     int64_t close_ms;
     uint64_t address_at; /* by then every ps has said its address */
     uint64_t servers_at; /* when the ps get SIGTERM */
@@ -291,6 +294,7 @@ static void crew_on_end(struct crew *crew, size_t index, uint64_t now)
     /* After a signal for the launcher only the workers' ends count, for the ps lose them in the course of it. */
     bool unasked = crew->stop != 0 ? !server && !child->killed : !child->told;
     unasked = unasked && crew->stop != SIGPIPE; /* which nobody sent to the launcher */
+    unasked = unasked && !crew->keeping;        /* the ps end the workers */
     bool early = server && crew->phase != CREW_WORKING;
 
     bool spared = unasked && !server && child_failed(child) && crew->failed < 0 && crew_spares(crew, child);
@@ -300,7 +304,10 @@ static void crew_on_end(struct crew *crew, size_t index, uint64_t now)
     if (crew->failed >= 0)
         crew_end_soon(crew, now, early ? 0 : crew->close_ms + CREW_GRACE_MS);
     if (crew_running(crew, false) == 0 && crew->phase == CREW_WORKING)
-        crew_earlier(&crew->servers_at, clock_after(now, crew->stop != 0 ? 0 : CREW_GRACE_MS));
+        crew_earlier(&crew->servers_at,
+                     clock_after(now, crew->stop != 0 && !crew->keeping ? 0 : CREW_GRACE_MS));
+    if (crew->keeping && crew_running(crew, true) == 0) /* a worker that computes hears of it when it asks */
+        crew_end_soon(crew, now, crew->close_ms + CREW_GRACE_MS);
 }
 
 /* crew_look -- who has ended. */
@@ -317,6 +324,14 @@ static bool crew_is_over(const struct crew *crew)
     return crew_running(crew, true) + crew_running(crew, false) == 0;
 }
 
+/* crew_keep -- the ps are to write the newest step before they end the job. */
+static void crew_keep(struct crew *crew, uint64_t now)
+{
+    crew->keeping = true;
+    crew_signal(crew, true, SIGTERM, true);
+    crew_end_soon(crew, now, CREW_KEEP_MS + crew->close_ms + CREW_GRACE_MS);
+}
+
 /* crew_stop -- a signal asks the launcher to end. */
 static void crew_stop(struct crew *crew, int number, uint64_t now)
 {
@@ -326,8 +341,14 @@ static void crew_stop(struct crew *crew, int number, uint64_t now)
         crew_kill(crew);
         return;
     }
-    if (crew->stop == 0)
+    if (crew->stop == 0) {
         crew->stop = number;
+        if (number == SIGTERM && crew->keeps && crew->phase == CREW_WORKING &&
+            crew_running(crew, false) > 0) {
+            crew_keep(crew, now);
+            return;
+        }
+    }
     crew_signal(crew, false, number == SIGPIPE ? SIGTERM : number, true);
     if (crew_running(crew, false) == 0)
         crew_earlier(&crew->servers_at, now);
@@ -532,10 +553,13 @@ static void crew_unblock(void)
 /* crew_init -- memory, outputs, signals, guard. */
 static int crew_init(struct crew *crew, const struct crew_plan *plan)
 {
+    const char *folder = knob_text(plan->knobs, "checkpoint");
+
     *crew = (struct crew){.plan = plan,
                           .count = (size_t)plan->servers + plan->workers,
                           .failed = -1,
                           .close_ms = knob_time_ms(plan->knobs, "close_timeout"),
+                          .keeps = folder != NULL && folder[0] != '\0',
                           .servers_at = CLOCK_NEVER,
                           .term_at = CLOCK_NEVER,
                           .kill_at = CLOCK_NEVER,

@@ -11,6 +11,8 @@
  *   all workers have ended     the ps may end by themselves          2 s
  *   a signal for the launcher  goes to the workers; the ps follow    close_timeout + 2 s
  *                              when the workers have ended
+ *   SIGTERM, and the ps have   goes to the ps, which write the newest step    20 s + close_timeout + 2 s
+ *   a folder for checkpoints   and end the job for the workers
  *   nobody reads the output    SIGTERM to the workers; the ps follow     close_timeout + 2 s
  *   then                       SIGTERM to whoever is left, after     close_timeout
  *                              that SIGKILL
