@@ -367,6 +367,15 @@ static int session_commit_import(struct session_model *model)
     return 0;
 }
 
+/* commit_broke -- was a connection made anew? Initial values that were sent again may still be on their way: they stay where they are as long as the model. */
+static bool commit_broke(const struct session *session)
+{
+    for (uint32_t s = 0; s < session->shard_count; s++)
+        if (session->shards[s].breaks > 0)
+            return true;
+    return false;
+}
+
 /* session_commit_step -- one move of the commit. */
 static int session_commit_step(struct session_model *model, uint64_t now)
 {
@@ -391,7 +400,8 @@ static int session_commit_step(struct session_model *model, uint64_t now)
     session_model_progress(model, now);
     if (!model->token_there || !session_initial_there(model))
         return -STEPGATE_EAGAIN;
-    session_initial_delete(model);
+    if (!commit_broke(model->session))
+        session_initial_delete(model);
     model->state = MODEL_COMMITTED;
     return 0;
 }

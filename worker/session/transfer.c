@@ -384,8 +384,8 @@ static bool transfer_may_seal(const struct session_model *model)
 /* transfer_answered -- has the token of the newest contribution come? Then it is complete on every shard. */
 static bool transfer_answered(const struct session_model *model)
 {
-    return model->state == MODEL_COMMITTED && model->slot_kind == SLOT_GRADIENT && !model->open &&
-           model->token_next == model->sending + 1;
+    return model->state == MODEL_COMMITTED && !model->open &&
+           (model->slot_kind == SLOT_INITIAL || model->token_next == model->sending + 1);
 }
 
 /* session_transfer_keeps -- see inside.h. Over a network several contributions to one step are not kept. */
