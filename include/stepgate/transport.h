@@ -149,7 +149,8 @@ enum stepgate_event_kind {
 /* What is known of the end of a connection: `value` of its DISCONNECTED event. */
 enum stepgate_end {
     STEPGATE_END_UNKNOWN = 0, /* the network, a device, or nobody knows */
-    STEPGATE_END_CLOSED = 1   /* the other side has closed it; of a process that is gone, its kernel has */
+    STEPGATE_END_CLOSED = 1,  /* the other side has closed it; of a process that is gone, its kernel has */
+    STEPGATE_END_DIED = 2     /* the process at the other side is gone: it will not connect anew */
 };
 
 /* One event. data is valid until the next queue_poll of the same queue. */

@@ -218,7 +218,9 @@ static void link_disconnected(struct link *link, const struct stepgate_event *ev
         link->active && link->state == LINK_CONNECTING ? hello_reason(event->data, event->length) : 0;
 
     if (reason == 0 && (event->status == -STEPGATE_EPEER || event->status == 0))
-        link->end = event->value == STEPGATE_END_CLOSED ? LINK_END_CLOSED : LINK_END_BROKEN;
+        link->end = event->value == STEPGATE_END_DIED     ? LINK_END_REASON
+                    : event->value == STEPGATE_END_CLOSED ? LINK_END_CLOSED
+                                                          : LINK_END_BROKEN;
     switch (reason) {
     case 0:
         if ((event->status == -STEPGATE_EPEER || event->status == 0) && link->stopped_ms > 0)

@@ -39,9 +39,9 @@ enum link_event_kind {
 /* What ended a link that is down. */
 enum link_end {
     LINK_END_REASON =
-        0, /* a refusal, a violation, silence, want of memory: another connection would not help */
+        0, /* a refusal, a violation, silence, want of memory, a process that is gone: another connection would not help */
     LINK_END_BROKEN = 1, /* the connection failed under it */
-    LINK_END_CLOSED = 2  /* the other side has closed it, or its process is gone */
+    LINK_END_CLOSED = 2  /* the other side has closed it, or perhaps its process is gone */
 };
 
 #define LINK_OPENING_BYTES 64u

@@ -63,7 +63,7 @@ static int connection_new(struct shm_queue *queue, struct shm_domain *domain, vo
     endpoint->queue = queue;
     endpoint->domain = domain;
     endpoint->state = SHM_ENDPOINT_CALLING;
-    endpoint->fd = endpoint->bell = -1;
+    endpoint->fd = endpoint->bell = endpoint->process = -1;
     endpoint->operations = queue->fabric->operations;
     endpoint->contexts = calloc(endpoint->operations, sizeof(*endpoint->contexts));
     int status = endpoint->contexts != NULL

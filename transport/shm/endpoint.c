@@ -5,14 +5,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
+#include "transport/base/clock.h"
 #include "transport/base/error.h"
 #include "transport/shm/connection.h"
 #include "transport/shm/doorbell.h"
 #include "transport/shm/post.h"
+#include "transport/shm/process.h"
 #include "transport/shm/remote.h"
 #include "transport/shm/socket.h"
+
+#define ENDPOINT_PARTING_MS                                                                                  \
+    20 /* from the end of a socket to that of its process; the rest of a kill takes less */
 
 /* shm_endpoint_break -- leaves the socket open: grants and the peer's last words may still be read from it. */
 void shm_endpoint_break(struct shm_endpoint *endpoint, int code, const char *remedy, const char *format, ...)
@@ -36,21 +42,57 @@ void shm_endpoint_break(struct shm_endpoint *endpoint, int code, const char *rem
     shm_queue_stir(endpoint->queue);
 }
 
-/* shm_endpoint_look -- an answer while asking; later only the end of the connection is watched for. */
+/* endpoint_parted -- its end may be told. */
+static void endpoint_parted(struct shm_endpoint *endpoint, bool died)
+{
+    endpoint->died = died;
+    if (endpoint->process >= 0) {
+        shm_queue_unwatch(endpoint->queue, endpoint->process);
+        close(endpoint->process);
+        endpoint->process = -1;
+    }
+    endpoint->queue->waiting -= endpoint->parting != 0;
+    endpoint->parting = 0;
+    shm_queue_stir(endpoint->queue);
+}
+
+/* endpoint_part -- the socket of a connection that stood has ended. */
+static void endpoint_part(struct shm_endpoint *endpoint)
+{
+    bool over;
+
+    shm_endpoint_break(endpoint, STEPGATE_EPEER, NULL,
+                       "the peer, process %d, is gone or has closed the connection", endpoint->pid);
+    endpoint->process = shm_process_open(endpoint->pid, &over);
+    if (over || endpoint->process < 0 ||
+        shm_queue_watch(endpoint->queue, endpoint->process, EPOLLIN, &endpoint->watch) != 0) {
+        endpoint_parted(endpoint, over);
+        return;
+    }
+    endpoint->parting = clock_after(clock_now(), ENDPOINT_PARTING_MS);
+    endpoint->queue->waiting++;
+}
+
+/* shm_endpoint_look -- an answer while asking; later only the end of the connection is watched for, and of its process. */
 void shm_endpoint_look(struct shm_endpoint *endpoint)
 {
+    if (endpoint->parting != 0 && shm_process_over(endpoint->process))
+        endpoint_parted(endpoint, true);
     if (endpoint->broken)
         return;
     if (endpoint->state == SHM_ENDPOINT_UP)
-        shm_endpoint_break(endpoint, STEPGATE_EPEER, NULL,
-                           "the peer, process %d, is gone or has closed the connection", endpoint->pid);
+        endpoint_part(endpoint);
     else if (endpoint->state == SHM_ENDPOINT_ASKING)
         shm_connection_look(endpoint);
 }
 
-/* shm_endpoint_deadline -- of connecting. */
+/* shm_endpoint_deadline -- of connecting and parting. */
 uint64_t shm_endpoint_deadline(struct shm_endpoint *endpoint, uint64_t now)
 {
+    if (endpoint->parting > now)
+        return endpoint->parting;
+    if (endpoint->parting != 0)
+        endpoint_parted(endpoint, false);
     return shm_connection_deadline(endpoint, now);
 }
 
@@ -113,8 +155,9 @@ static int endpoint_end(struct shm_endpoint *endpoint, struct stepgate_event *ev
 {
     *event = (struct stepgate_event){.kind = STEPGATE_EVENT_DISCONNECTED,
                                      .status = -endpoint->code,
-                                     .value = endpoint->code == STEPGATE_EPEER ? STEPGATE_END_CLOSED
-                                                                               : STEPGATE_END_UNKNOWN,
+                                     .value = endpoint->died                     ? STEPGATE_END_DIED
+                                              : endpoint->code == STEPGATE_EPEER ? STEPGATE_END_CLOSED
+                                                                                 : STEPGATE_END_UNKNOWN,
                                      .endpoint = &endpoint->base,
                                      .why = endpoint->why,
                                      .remedy = endpoint->remedy};
@@ -161,7 +204,7 @@ int shm_endpoint_take(struct shm_endpoint *endpoint, struct stepgate_event *even
         return 0;
     if (endpoint->state == SHM_ENDPOINT_UP)
         n = endpoint_take_up(endpoint, events, max);
-    if (endpoint->broken && n < max && endpoint_is_drained(endpoint)) {
+    if (endpoint->broken && endpoint->parting == 0 && n < max && endpoint_is_drained(endpoint)) {
         *last = true;
         n += endpoint_end(endpoint, &events[n]);
     }
@@ -173,7 +216,7 @@ bool shm_endpoint_arm(struct shm_endpoint *endpoint)
 {
     if (endpoint->state == SHM_ENDPOINT_DOWN)
         return false;
-    if (endpoint->broken || endpoint->connected_due || endpoint->completed > 0)
+    if ((endpoint->broken && endpoint->parting == 0) || endpoint->connected_due || endpoint->completed > 0)
         return true;
     return endpoint->state == SHM_ENDPOINT_UP &&
            (shm_sender_unblocked(&endpoint->sender) || shm_receiver_arm(&endpoint->receiver));
@@ -195,6 +238,8 @@ void shm_endpoint_delete(struct stepgate_endpoint **pointer)
     if (!endpoint->broken &&
         (endpoint->state == SHM_ENDPOINT_CALLING || endpoint->state == SHM_ENDPOINT_ASKING))
         endpoint->queue->waiting--;
+    if (endpoint->parting != 0)
+        endpoint_parted(endpoint, false);
     shm_queue_leave(endpoint->queue, endpoint);
     shm_queue_unwatch(endpoint->queue, endpoint->fd);
     shm_socket_close(endpoint->fd);

@@ -5,7 +5,8 @@
  *   active:  CALLING (the listener's queue was full: connect again) -> ASKING -> UP -> DOWN (DISCONNECTED was reported)
  *   passive:                                                                    UP -> DOWN
  *
- * `broken` says that the connection has ended and why; what came before is still delivered, then DISCONNECTED.
+ * `broken` says that the connection has ended and why; what came before is still delivered, then DISCONNECTED. A socket ends a moment before its process does: of
+ * one that was killed it is waited for that moment, so that the end of the connection can be told from one that the peer has closed.
  */
 #ifndef TRANSPORT_SHM_ENDPOINT_H
 #define TRANSPORT_SHM_ENDPOINT_H
@@ -56,6 +57,9 @@ struct shm_endpoint {
     uint32_t hello_bytes; /* ours, then the peer's */
     uint8_t hello[STEPGATE_HELLO_BYTES];
     /* the end */
+    uint64_t parting; /* until then it is not told: does the peer's process end, too? 0: no need to wait */
+    int process;      /* while parting: readable when it has */
+    bool died;        /* it has */
     int code;
     const char *remedy;
     char why[256];

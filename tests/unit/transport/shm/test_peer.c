@@ -16,8 +16,8 @@
 
 #define PEER_NOTIFIES 100U
 
-/* peer_life -- what the peer does: connects, sends, and waits to be killed. Its exit status says how far it came. */
-static int peer_life(int from)
+/* peer_life -- what the peer does: connects, sends, closes or not, and waits to be killed. Its exit status says how far it came. */
+static int peer_life(int from, bool closes)
 {
     const struct stepgate_transport_v1 *t = shm_transport();
     struct stepgate_fabric_options options = {.size = sizeof(options)};
@@ -40,12 +40,14 @@ static int peer_life(int from)
     for (uint32_t i = 0; i < PEER_NOTIFIES; i++)
         if (t->endpoint_notify(side.endpoint, i) < 0)
             return 4;
+    if (closes)
+        t->endpoint_delete(&side.endpoint);
     for (;;)
         pause();
 }
 
-/* peer_begin -- forks the peer and takes its connection. */
-static pid_t peer_begin(struct pair *pair)
+/* peer_begin_that -- forks the peer and takes its connection. */
+static pid_t peer_begin_that(struct pair *pair, bool closes)
 {
     int ends[2];
 
@@ -55,7 +57,7 @@ static pid_t peer_begin(struct pair *pair)
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(ends[1]);
-        _exit(peer_life(ends[0]));
+        _exit(peer_life(ends[0], closes));
     }
     close(ends[0]);
     pair_listen(pair, 0);
@@ -63,6 +65,12 @@ static pid_t peer_begin(struct pair *pair)
     close(ends[1]);
     pair_accept(pair);
     return pid;
+}
+
+/* peer_begin -- one that closes nothing. */
+static pid_t peer_begin(struct pair *pair)
+{
+    return peer_begin_that(pair, false);
 }
 
 /* peer_sent -- waits until the peer has published all its notifies, without taking any. */
@@ -95,6 +103,7 @@ static void peer_expect_end(struct pair *pair, uint64_t since)
 
     side_expect(&pair->passive, &event, STEPGATE_EVENT_DISCONNECTED);
     assert_int_equal(event.status, -STEPGATE_EPEER);
+    assert_int_equal(event.value, STEPGATE_END_DIED);
     assert_true(clock_now() - since < 1000 * CLOCK_MS);
     assert_int_equal(stepgate_error_last(&error), 0);
     assert_int_equal(error.code, STEPGATE_EPEER);
@@ -164,6 +173,42 @@ static void sleeper_is_woken_by_the_death_of_its_peer(void **state)
            1) /* a dead peer does not keep the queue awake */
         assert_int_equal(shm_transport()->queue_poll(pair.passive.queue, &event, 1), 0);
     assert_int_equal(poll(&fd, 1, 20), 0);
+    pair_close(&pair);
+}
+
+static void peer_that_nobody_has_waited_for_is_dead_as_well(void **state)
+{
+    struct pair pair;
+    pid_t pid = peer_begin(&pair);
+
+    (void)state;
+    peer_take_all(&pair);
+    uint64_t since = clock_now();
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    peer_expect_end(&pair, since);
+    peer_kill(pid);
+    pair_close(&pair);
+}
+
+static void peer_that_closes_and_lives_has_closed(void **state)
+{
+    struct pair pair;
+    struct stepgate_event event;
+    pid_t pid = peer_begin_that(&pair, true);
+
+    (void)state;
+    peer_take_all(&pair);
+    struct pollfd fd = {.fd = shm_transport()->queue_fd(pair.passive.queue), .events = POLLIN};
+    int n = 0;
+    while (n == 0) { /* asleep, as one that has nothing else to do */
+        while (shm_transport()->queue_arm(pair.passive.queue) == 0)
+            assert_int_equal(poll(&fd, 1, PAIR_PATIENCE_MS), 1);
+        n = shm_transport()->queue_poll(pair.passive.queue, &event, 1);
+    }
+    assert_int_equal(event.kind, STEPGATE_EVENT_DISCONNECTED);
+    assert_int_equal(event.status, -STEPGATE_EPEER);
+    assert_int_equal(event.value, STEPGATE_END_CLOSED);
+    peer_kill(pid);
     pair_close(&pair);
 }
 
@@ -313,6 +358,8 @@ int main(void)
         cmocka_unit_test(what_a_killed_peer_had_sent_arrives_before_its_end),
         cmocka_unit_test(busy_poller_sees_a_killed_peer_within_a_second),
         cmocka_unit_test(sleeper_is_woken_by_the_death_of_its_peer),
+        cmocka_unit_test(peer_that_nobody_has_waited_for_is_dead_as_well),
+        cmocka_unit_test(peer_that_closes_and_lives_has_closed),
         cmocka_unit_test(nothing_stays_behind_a_killed_listener),
         cmocka_unit_test(process_of_another_user_is_not_let_in),
         cmocka_unit_test(listener_of_another_user_is_not_trusted),
