@@ -2,12 +2,12 @@
 #include "ps/checkpoint/checkpoint.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ps/checkpoint/checkpoint_inside.h"
+#include "ps/checkpoint/damage.h"
 #include "transport/base/error.h"
 
 /* An array of a file, which holds rows of a variable. */
@@ -33,19 +33,6 @@ struct checkpoint {
     struct checkpoint_index *tensors;
     size_t piece_count, count;
 };
-
-/* checkpoint_damaged -- see checkpoint_inside.h. */
-int checkpoint_damaged(const char *path, const char *format, ...)
-{
-    char text[320];
-    va_list list;
-
-    va_start(list, format);
-    vsnprintf(text, sizeof(text), format, list);
-    va_end(list);
-    return error_set(STEPGATE_EPROTOCOL, 0, "use another checkpoint: this one is not as it was written",
-                     "%s is damaged: %s", path, text);
-}
 
 /* checkpoint_path -- see checkpoint_inside.h. */
 int checkpoint_path(char out[PATH_MAX], const char *folder, const char *name)
@@ -85,11 +72,11 @@ static int checkpoint_check_metadata(const struct tensors_file *file, const char
     snprintf(step, sizeof(step), "%" PRIu64, m->step);
     snprintf(number, sizeof(number), "%" PRIu32, shard);
     if (says_step == NULL || strcmp(says_step, step) != 0)
-        return checkpoint_damaged(path, "it says it is of step %.24s, not %s",
-                                  says_step != NULL ? says_step : "-", step);
+        return damage_error(path, "it says it is of step %.24s, not %s", says_step != NULL ? says_step : "-",
+                            step);
     if (says_shard == NULL || strcmp(says_shard, number) != 0)
-        return checkpoint_damaged(path, "it says it is of shard %.24s, not %s",
-                                  says_shard != NULL ? says_shard : "-", number);
+        return damage_error(path, "it says it is of shard %.24s, not %s",
+                            says_shard != NULL ? says_shard : "-", number);
     return 0;
 }
 
@@ -166,8 +153,8 @@ static int checkpoint_join(const struct checkpoint *c, size_t first, struct chec
     for (size_t i = first; i < c->piece_count && strcmp(c->pieces[i].whole, t->name) == 0; i++, p++) {
         bool alone = i == first && !p->cut;
         if (!alone && !checkpoint_fits(t, p, rows))
-            return checkpoint_damaged(c->folder, "the pieces of %.200s do not fit together at row %" PRIu64,
-                                      t->name, rows);
+            return damage_error(c->folder, "the pieces of %.200s do not fit together at row %" PRIu64,
+                                t->name, rows);
         p->first_element = t->elements;
         t->elements += p->found->elements;
         t->bytes += p->found->bytes;

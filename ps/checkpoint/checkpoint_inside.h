@@ -5,8 +5,6 @@
 
 #include "ps/checkpoint/checkpoint.h"
 
-/* checkpoint_damaged -- EPROTOCOL: what lies at path is not as it was written. */
-int checkpoint_damaged(const char *path, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* checkpoint_path -- FOLDER/NAME. Errors: EINVAL. */
 int checkpoint_path(char out[PATH_MAX], const char *folder, const char *name);
 /* checkpoint_check_length -- is a file of so many bytes there? Errors: EPROTOCOL, ESYSTEM. */

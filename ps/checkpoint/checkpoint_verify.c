@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "ps/checkpoint/checkpoint_inside.h"
+#include "ps/checkpoint/damage.h"
 #include "transport/base/error.h"
 
 #define CHECKPOINT_HEX_BYTES (2 * TENSORS_DIGEST_BYTES + 1)
@@ -16,12 +17,11 @@ int checkpoint_check_length(const char *path, uint64_t bytes)
     struct stat at;
 
     if (stat(path, &at) != 0 && errno == ENOENT)
-        return checkpoint_damaged(path, "it is not there");
+        return damage_error(path, "it is not there");
     if (stat(path, &at) != 0)
         return error_set(STEPGATE_ESYSTEM, errno, "", "%s cannot be read", path);
     if ((uint64_t)at.st_size != bytes)
-        return checkpoint_damaged(path, "it has %" PRIu64 " bytes, and had %" PRIu64, (uint64_t)at.st_size,
-                                  bytes);
+        return damage_error(path, "it has %" PRIu64 " bytes, and had %" PRIu64, (uint64_t)at.st_size, bytes);
     return 0;
 }
 
@@ -36,7 +36,7 @@ static int checkpoint_check_digest(const char *path, const struct manifest_file 
         return status;
     sodium_bin2hex(is, sizeof(is), digest, sizeof(digest));
     sodium_bin2hex(was, sizeof(was), file->digest, sizeof(file->digest));
-    return checkpoint_damaged(path, "its SHA-256 is %.16s..., and was %.16s...", is, was);
+    return damage_error(path, "its SHA-256 is %.16s..., and was %.16s...", is, was);
 }
 
 /* checkpoint_check_digests -- of each file, before anybody reads in it. */
@@ -70,9 +70,9 @@ static int checkpoint_check_variable(const struct checkpoint *c, const char *fol
     name_parameters(v->name, name);
     const struct checkpoint_tensor *t = checkpoint_find(c, name);
     if (t == NULL)
-        return checkpoint_damaged(folder, "%.200s is missing", name);
+        return damage_error(folder, "%.200s is missing", name);
     if (t->dtype != v->dtype || t->rank != v->rank || memcmp(t->dims, v->dims, sizeof(t->dims)) != 0)
-        return checkpoint_damaged(folder, "%.200s has another dtype or shape than the model says", name);
+        return damage_error(folder, "%.200s has another dtype or shape than the model says", name);
     return 0;
 }
 
@@ -84,12 +84,12 @@ static int checkpoint_check_model(const struct checkpoint *c, const char *folder
     int status = model_unpack(m->description, m->description_bytes, &model);
 
     if (status == -STEPGATE_EPROTOCOL)
-        return checkpoint_damaged(folder, "the manifest's description of the model is none");
+        return damage_error(folder, "the manifest's description of the model is none");
     if (status != 0)
         return status;
     if (strcmp(model->name, m->model) != 0)
-        status = checkpoint_damaged(folder, "the manifest is of model %.100s, and describes %.100s", m->model,
-                                    model->name);
+        status = damage_error(folder, "the manifest is of model %.100s, and describes %.100s", m->model,
+                              model->name);
     for (size_t i = 0; status == 0 && i < model->count; i++)
         status = checkpoint_check_variable(c, folder, &model->variables[i]);
     model_delete(&model);

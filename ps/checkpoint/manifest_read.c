@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ps/checkpoint/damage.h"
 #include "ps/checkpoint/manifest_inside.h"
 #include "transport/base/error.h"
 
@@ -23,19 +24,6 @@ struct manifest_reader {
     size_t length;
     struct manifest *m;
 };
-
-/* manifest_damaged -- the error for a file that is not as it was written. */
-__attribute__((format(printf, 2, 3))) static int manifest_damaged(const char *path, const char *format, ...)
-{
-    char text[320];
-    va_list list;
-
-    va_start(list, format);
-    vsnprintf(text, sizeof(text), format, list);
-    va_end(list);
-    return error_set(STEPGATE_EPROTOCOL, 0, "use another checkpoint: this one is not as it was written",
-                     "%s is damaged: %s", path, text);
-}
 
 /* manifest_no_memory -- the error. */
 static int manifest_no_memory(const char *path)
@@ -52,7 +40,7 @@ static int manifest_unpack(const char *path, json_t *object, const char *format,
     va_start(list, format);
     int failed = json_vunpack_ex(object, &error, JSON_STRICT, format, list);
     va_end(list);
-    return failed != 0 ? manifest_damaged(path, "%.150s", error.text) : 0;
+    return failed != 0 ? damage_error(path, "%.150s", error.text) : 0;
 }
 
 /* manifest_range -- a whole number that fits. */
@@ -80,7 +68,7 @@ static int manifest_take_description(struct manifest_reader *r, const char *text
         return manifest_no_memory(r->path);
     if (sodium_base642bin(r->m->description, length + 1, text, length, NULL, &r->m->description_bytes, NULL,
                           sodium_base64_VARIANT_ORIGINAL) != 0)
-        return manifest_damaged(r->path, "the description is not base64");
+        return damage_error(r->path, "the description is not base64");
     return 0;
 }
 
@@ -91,15 +79,14 @@ static int manifest_take_keys(struct manifest_reader *r, json_t *object)
     json_t *value;
 
     if (!json_is_object(object))
-        return manifest_damaged(r->path, "keys is no object");
+        return damage_error(r->path, "keys is no object");
     json_object_foreach(object, key, value)
     {
         if (!json_is_string(value))
-            return manifest_damaged(r->path, "key %.60s has no text", key);
+            return damage_error(r->path, "key %.60s has no text", key);
         int status = manifest_add_key(r->m, key, json_string_value(value));
         if (status != 0)
-            return status == -STEPGATE_ENOMEM ? status
-                                              : manifest_damaged(r->path, "key %.60s is too long", key);
+            return status == -STEPGATE_ENOMEM ? status : damage_error(r->path, "key %.60s is too long", key);
     }
     return 0;
 }
@@ -115,11 +102,11 @@ static int manifest_take_change(struct manifest_reader *r, json_t *one)
     if (status != 0)
         return status;
     if (!manifest_range(step, INT64_MAX))
-        return manifest_damaged(r->path, "a change has no step");
+        return damage_error(r->path, "a change has no step");
     status = manifest_add_change(r->m, (uint64_t)step, key, value);
     return status == 0 || status == -STEPGATE_ENOMEM
                ? status
-               : manifest_damaged(r->path, "change of %.60s is too long", key);
+               : damage_error(r->path, "change of %.60s is too long", key);
 }
 
 /* manifest_take_number -- one number of the leader's. */
@@ -134,13 +121,13 @@ static int manifest_take_number(struct manifest_reader *r, json_t *one)
     if (status != 0)
         return status;
     if (!manifest_range(rank, MANIFEST_NO_RANK) || !manifest_hex(hex, bytes, sizeof(bytes)))
-        return manifest_damaged(r->path, "number %.60s is not of a rank and 16 hexadecimal digits", name);
+        return damage_error(r->path, "number %.60s is not of a rank and 16 hexadecimal digits", name);
     for (size_t i = 0; i < sizeof(bytes); i++)
         bits = bits << 8 | bytes[i];
     status = manifest_add_number(r->m, (uint32_t)rank, name, bits);
     return status == 0 || status == -STEPGATE_ENOMEM
                ? status
-               : manifest_damaged(r->path, "number %.60s is too long", name);
+               : damage_error(r->path, "number %.60s is too long", name);
 }
 
 /* manifest_take_file -- one file of a shard. */
@@ -156,7 +143,7 @@ static int manifest_take_file(struct manifest_reader *r, json_t *one)
         return status;
     if (strlen(name) >= sizeof(file.name) || !manifest_range(bytes, INT64_MAX) ||
         !manifest_hex(hex, file.digest, sizeof(file.digest)))
-        return manifest_damaged(r->path, "file %.60s is not of a name, bytes and a SHA-256", name);
+        return damage_error(r->path, "file %.60s is not of a name, bytes and a SHA-256", name);
     snprintf(file.name, sizeof(file.name), "%s", name);
     file.bytes = (uint64_t)bytes;
     return manifest_add_file(r->m, &file);
@@ -173,15 +160,14 @@ static int manifest_take_set(struct manifest_reader *r, json_t *one)
         return status;
     size_t count = json_array_size(list);
     if (!json_is_array(list) || !manifest_range(step, INT64_MAX) || count > UINT32_MAX)
-        return manifest_damaged(r->path, "a set is not of a step and ranks");
+        return damage_error(r->path, "a set is not of a step and ranks");
     uint32_t *ranks = calloc(count + 1, sizeof(*ranks));
     if (ranks == NULL)
         return manifest_no_memory(r->path);
     for (size_t i = 0; status == 0 && i < count; i++) {
         const json_t *rank = json_array_get(list, i);
         if (!json_is_integer(rank) || !manifest_range(json_integer_value(rank), UINT32_MAX))
-            status =
-                manifest_damaged(r->path, "the set of step %lld has a rank that is none", (long long)step);
+            status = damage_error(r->path, "the set of step %lld has a rank that is none", (long long)step);
         ranks[i] = (uint32_t)json_integer_value(rank);
     }
     if (status == 0)
@@ -197,7 +183,7 @@ static int manifest_take_list(struct manifest_reader *r, const char *name, json_
     int status = 0;
 
     if (!json_is_array(list))
-        return manifest_damaged(r->path, "%s is no list", name);
+        return damage_error(r->path, "%s is no list", name);
     for (size_t i = 0; status == 0 && i < json_array_size(list); i++)
         status = take(r, json_array_get(list, i));
     return status;
@@ -210,12 +196,12 @@ static int manifest_take_head(struct manifest_reader *r, const char *model, cons
     struct manifest *m = r->m;
 
     if (!name_decode(model, m->model, sizeof(m->model)))
-        return manifest_damaged(r->path, "the model's name is none");
+        return damage_error(r->path, "the model's name is none");
     if (!manifest_range(numbers[0], INT64_MAX) || !manifest_range(numbers[1], UINT32_MAX) ||
         !manifest_range(numbers[2], UINT32_MAX) || !manifest_range(numbers[3], INT64_MAX))
-        return manifest_damaged(r->path, "step, shards, workers or written is out of range");
+        return damage_error(r->path, "step, shards, workers or written is out of range");
     if (!manifest_hex(fingerprint, m->fingerprint, sizeof(m->fingerprint)))
-        return manifest_damaged(r->path, "the fingerprint is not a SHA-256");
+        return damage_error(r->path, "the fingerprint is not a SHA-256");
     m->format = MANIFEST_FORMAT;
     m->step = (uint64_t)numbers[0];
     m->shards = (uint32_t)numbers[1];
@@ -249,7 +235,7 @@ static int manifest_take(struct manifest_reader *r, json_t *object)
     if (status == 0)
         status = manifest_take_list(r, "sets", lists[3], manifest_take_set);
     const char *wrong = status == 0 ? manifest_check(r->m) : NULL;
-    return wrong != NULL ? manifest_damaged(r->path, "%s", wrong) : status;
+    return wrong != NULL ? damage_error(r->path, "%s", wrong) : status;
 }
 
 /* manifest_check_tail -- the last line is the hash of all before it. */
@@ -259,13 +245,13 @@ static int manifest_check_tail(const struct manifest_reader *r)
     char hex[MANIFEST_HEX_BYTES], tail[MANIFEST_TAIL_BYTES + 1];
 
     if (r->length < MANIFEST_TAIL_BYTES)
-        return manifest_damaged(r->path, "it is too short");
+        return damage_error(r->path, "it is too short");
     size_t length = r->length - MANIFEST_TAIL_BYTES;
     crypto_hash_sha256(digest, (const unsigned char *)r->text, length);
     sodium_bin2hex(hex, sizeof(hex), digest, sizeof(digest));
     snprintf(tail, sizeof(tail), MANIFEST_TAIL_BEFORE "%s" MANIFEST_TAIL_BEHIND, hex);
     if (memcmp(r->text + length, tail, MANIFEST_TAIL_BYTES) != 0)
-        return manifest_damaged(r->path, "its last line is not the SHA-256 of those above it, %.16s...", hex);
+        return damage_error(r->path, "its last line is not the SHA-256 of those above it, %.16s...", hex);
     return 0;
 }
 
@@ -278,9 +264,9 @@ static int manifest_parse(struct manifest_reader *r)
     int status = 0;
 
     if (object == NULL)
-        return manifest_damaged(r->path, "line %d: %.150s", error.line, error.text);
+        return damage_error(r->path, "line %d: %.150s", error.line, error.text);
     if (!json_is_integer(format))
-        status = manifest_damaged(r->path, "it has no format");
+        status = damage_error(r->path, "it has no format");
     else if (json_integer_value(format) != MANIFEST_FORMAT)
         status = error_set(STEPGATE_EVERSION, 0, "use the version of stepgate that wrote it",
                            "%s is in format %lld, this version reads format %d", r->path,
@@ -301,7 +287,7 @@ static int manifest_load_open(struct manifest_reader *r, int fd)
     if (fstat(fd, &at) != 0)
         return error_set(STEPGATE_ESYSTEM, errno, "", "%s cannot be read", r->path);
     if (!S_ISREG(at.st_mode) || at.st_size > MANIFEST_BYTES_MAX)
-        return manifest_damaged(r->path, "it is no file, or longer than %u bytes", MANIFEST_BYTES_MAX);
+        return damage_error(r->path, "it is no file, or longer than %u bytes", MANIFEST_BYTES_MAX);
     size_t size = (size_t)at.st_size;
     r->text = malloc(size + 1);
     if (r->text == NULL)

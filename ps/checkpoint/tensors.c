@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <sodium.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ps/checkpoint/damage.h"
 #include "ps/protocol/model.h"
 #include "transport/base/bytes.h"
 #include "transport/base/error.h"
@@ -44,19 +44,6 @@ int tensors_dtype(const char *name)
     return 0;
 }
 
-/* tensors_damaged -- the error for a file that is not as it should be. */
-__attribute__((format(printf, 2, 3))) static int tensors_damaged(const char *path, const char *format, ...)
-{
-    char text[320];
-    va_list list;
-
-    va_start(list, format);
-    vsnprintf(text, sizeof(text), format, list);
-    va_end(list);
-    return error_set(STEPGATE_EPROTOCOL, 0, "use another checkpoint: this file is not as it was written",
-                     "%s is damaged: %s", path, text);
-}
-
 /* tensors_no_memory -- the error. */
 static int tensors_no_memory(const char *path)
 {
@@ -77,7 +64,7 @@ static int tensors_open_file(const char *path, int *out, uint64_t *size)
     }
     if (!S_ISREG(at.st_mode)) {
         close(fd);
-        return tensors_damaged(path, "it is no file");
+        return damage_error(path, "it is no file");
     }
     *out = fd;
     *size = (uint64_t)at.st_size;
@@ -98,7 +85,7 @@ static int tensors_take(int fd, const char *path, uint64_t first, uint64_t bytes
             return error_set(STEPGATE_ESYSTEM, errno, "look at the disk and the system's log",
                              "%s cannot be read at byte %" PRIu64, path, first);
         if (n == 0)
-            return tensors_damaged(path, "it ends at byte %" PRIu64 ", where more was", first);
+            return damage_error(path, "it ends at byte %" PRIu64 ", where more was", first);
         to += n;
         first += (uint64_t)n;
         bytes -= (uint64_t)n;
@@ -142,25 +129,25 @@ static int tensors_parse(const char *path, const char *name, const json_t *value
 
     *found = (struct tensors_found){.name = name};
     if (name[0] == 0 || strlen(name) >= NAME_TENSOR_BYTES)
-        return tensors_damaged(path, "array `%.60s` has an empty or too long name", name);
+        return damage_error(path, "array `%.60s` has an empty or too long name", name);
     if (json_object_size(value) != 3 || !json_is_string(dtype))
-        return tensors_damaged(path, "array `%.100s` is not described by dtype, shape and data_offsets alone",
-                               name);
+        return damage_error(path, "array `%.100s` is not described by dtype, shape and data_offsets alone",
+                            name);
     found->dtype = tensors_dtype(json_string_value(dtype));
     if (found->dtype == 0)
-        return tensors_damaged(path, "array `%.100s` has dtype %.20s, which is not known here", name,
-                               json_string_value(dtype));
+        return damage_error(path, "array `%.100s` has dtype %.20s, which is not known here", name,
+                            json_string_value(dtype));
     if (!tensors_parse_shape(json_object_get(value, "shape"), found))
-        return tensors_damaged(path, "array `%.100s` has a shape that is none", name);
+        return damage_error(path, "array `%.100s` has a shape that is none", name);
     if (json_array_size(offsets) != 2 || !tensors_whole(json_array_get(offsets, 0), &begin) ||
         !tensors_whole(json_array_get(offsets, 1), &end) || begin > end || end > arrays)
-        return tensors_damaged(path, "array `%.100s` does not lie within the file", name);
+        return damage_error(path, "array `%.100s` does not lie within the file", name);
     size_t size = model_dtype_bytes(found->dtype);
     found->bytes = end - begin;
     if (found->elements > (uint64_t)INT64_MAX / size || found->elements * size != found->bytes)
-        return tensors_damaged(path,
-                               "array `%.100s` has %" PRIu64 " bytes, its shape is of %" PRIu64 " elements",
-                               name, found->bytes, found->elements);
+        return damage_error(path,
+                            "array `%.100s` has %" PRIu64 " bytes, its shape is of %" PRIu64 " elements",
+                            name, found->bytes, found->elements);
     found->offset = start + begin;
     return 0;
 }
@@ -172,8 +159,8 @@ static int tensors_parse_metadata(const char *path, json_t *value)
     json_t *text;
 
     if (!json_is_object(value))
-        return tensors_damaged(path, "__metadata__ is no object");
-    json_object_foreach(value, key, text) if (!json_is_string(text)) return tensors_damaged(
+        return damage_error(path, "__metadata__ is no object");
+    json_object_foreach(value, key, text) if (!json_is_string(text)) return damage_error(
         path, "__metadata__ `%.60s` is no text", key);
     return 0;
 }
@@ -202,13 +189,12 @@ static int tensors_check_places(const struct tensors_file *file, uint64_t start,
     for (size_t i = 0; i < file->count; i++) {
         const struct tensors_found *found = &file->found[i];
         if (found->offset != next)
-            return tensors_damaged(file->path, "array `%.100s` %s", found->name,
-                                   found->offset < next ? "lies over another one" : "has a hole before it");
+            return damage_error(file->path, "array `%.100s` %s", found->name,
+                                found->offset < next ? "lies over another one" : "has a hole before it");
         next += found->bytes;
     }
     if (next != start + arrays)
-        return tensors_damaged(file->path, "%" PRIu64 " bytes are behind the last array",
-                               start + arrays - next);
+        return damage_error(file->path, "%" PRIu64 " bytes are behind the last array", start + arrays - next);
     return 0;
 }
 
@@ -247,15 +233,15 @@ static int tensors_load(struct tensors_file *file, uint64_t size)
     json_error_t error;
 
     if (size < sizeof(head))
-        return tensors_damaged(file->path, "it has %" PRIu64 " bytes, too few for any", size);
+        return damage_error(file->path, "it has %" PRIu64 " bytes, too few for any", size);
     int status = tensors_take(file->fd, file->path, 0, sizeof(head), head);
     if (status != 0)
         return status;
     struct bytes_reader r = {head, sizeof(head), 0, false};
     uint64_t length = bytes_get_u64(&r);
     if (length > TENSORS_HEADER_MAX || length > size - sizeof(head))
-        return tensors_damaged(file->path, "its header would have %" PRIu64 " bytes, the file has %" PRIu64,
-                               length, size);
+        return damage_error(file->path, "its header would have %" PRIu64 " bytes, the file has %" PRIu64,
+                            length, size);
     char *text = malloc((size_t)length + 1);
     if (text == NULL)
         return tensors_no_memory(file->path);
@@ -266,9 +252,9 @@ static int tensors_load(struct tensors_file *file, uint64_t size)
     if (status != 0)
         return status;
     if (!json_is_object(file->header))
-        return tensors_damaged(file->path, "its header is no JSON object: %.100s at byte %d",
-                               file->header == NULL ? error.text : "another value",
-                               file->header == NULL ? error.position : 0);
+        return damage_error(file->path, "its header is no JSON object: %.100s at byte %d",
+                            file->header == NULL ? error.text : "another value",
+                            file->header == NULL ? error.position : 0);
     return tensors_index(file, sizeof(head) + length, size - sizeof(head) - length);
 }
 

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "ps/server/aside.h"
 #include "ps/server/checkpoints.h"
 #include "ps/server/neighbour.h"
 #include "ps/server/sets.h"
@@ -61,81 +62,10 @@ struct stepgate_server {
     struct shard *shard;
     struct checkpoints *checkpoints; /* NULL: there are none */
     struct sets *sets;               /* NULL: neither recorded nor replayed */
-    struct server_aside *asides;     /* threads that work for the shard, or did */
+    struct asides asides;            /* threads that work for the shard, or did */
     atomic_bool stop;                /* asked to stop: release store in _stop, acquire load in the loop */
     atomic_bool ended; /* lanes end: release store after the shard's end, acquire load in their loops */
 };
-
-/* Work for the shard in a thread of its own. */
-struct server_aside {
-    struct stepgate_server *server;
-    struct server_aside *next;
-    void (*work)(void *what);
-    void *what;
-    pthread_t thread;
-    atomic_bool over; /* it can be joined at once: release store at its end, acquire in server_reap_asides */
-};
-
-/* server_aside_run -- the thread. */
-static void *server_aside_run(void *context)
-{
-    struct server_aside *aside = context;
-
-    aside->work(aside->what);
-    waiter_wake(aside->server->waiter);
-    atomic_store_explicit(&aside->over, true, memory_order_release); /* pairs with server_reap_asides */
-    return NULL;
-}
-
-/* server_reap_asides -- of those that are over nothing is left: a job writes many checkpoints. */
-static void server_reap_asides(struct stepgate_server *server)
-{
-    for (struct server_aside **at = &server->asides; *at != NULL;) {
-        struct server_aside *aside = *at;
-        if (!atomic_load_explicit(&aside->over, memory_order_acquire)) { /* pairs with its end */
-            at = &aside->next;
-            continue;
-        }
-        *at = aside->next;
-        pthread_join(aside->thread, NULL);
-        free(aside);
-    }
-}
-
-/* server_aside -- starts one. It has the memory policy of the shard's thread. */
-static int server_aside(void *context, void (*work)(void *what), void *what)
-{
-    struct stepgate_server *server = context;
-    struct server_aside *aside = calloc(1, sizeof(*aside));
-    sigset_t all, before;
-
-    if (aside == NULL)
-        return error_set(STEPGATE_ENOMEM, 0, "", "no memory for a thread");
-    server_reap_asides(server);
-    *aside = (struct server_aside){.server = server, .next = server->asides, .work = work, .what = what};
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's own threads */
-    int status = pthread_create(&aside->thread, NULL, server_aside_run, aside);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (status != 0) {
-        free(aside);
-        return error_set(STEPGATE_ESYSTEM, status, "raise the limit of threads: ulimit -u",
-                         "no thread for memory or checkpoints");
-    }
-    server->asides = aside;
-    return 0;
-}
-
-/* server_end_asides -- waits for them. */
-static void server_end_asides(struct stepgate_server *server)
-{
-    while (server->asides != NULL) {
-        struct server_aside *aside = server->asides;
-        server->asides = aside->next;
-        pthread_join(aside->thread, NULL);
-        free(aside);
-    }
-}
 
 /* server_wake_lane -- the shard has something for a lane. Lane 0 runs in the shard's own thread. */
 static void server_wake_lane(void *context, uint32_t lane)
@@ -367,8 +297,8 @@ static int server_make_shard(struct stepgate_server *server, uint64_t incarnatio
                                   .lane_list = server->lane_list,
                                   .mailbox = &server->mailbox,
                                   .wake_lane = server_wake_lane,
-                                  .aside = server_aside,
-                                  .aside_context = server,
+                                  .aside = asides_begin,
+                                  .aside_context = &server->asides,
                                   .wake_context = server,
                                   .job = knob_text(knobs, "job"),
                                   .secret = &server->secret,
@@ -480,6 +410,7 @@ int stepgate_server_new(const struct stepgate_options *options, struct stepgate_
     status = server_settings(server);
     if (status == 0)
         status = server_waiter(server, &server->waiter);
+    server->asides.waiter = server->waiter;
     if (status == 0)
         status = server_open_all(server);
     if (status == 0)
@@ -683,7 +614,7 @@ void stepgate_server_delete(struct stepgate_server **out)
     if (!origin_is_here(&server->origin))
         return; /* the child has none of its threads and shares every descriptor */
     server_end_lanes(server);
-    server_end_asides(server);
+    asides_end(&server->asides);
     for (uint32_t l = 0; server->lane_list != NULL && l < server->lanes; l++)
         lane_delete(&server->lane_list[l]);
     shard_delete(&server->shard);
