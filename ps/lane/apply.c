@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ps/lane/prefix.h"
 #include "ps/lane/table.h"
 #include "ps/optimizer/mean.h"
 #include "ps/optimizer/number.h"
@@ -17,12 +18,14 @@ struct apply {
     float *factors;         /* the same */
     struct table **tables;  /* [fragments of the plan]: of this lane's sparse fragments, NULL: another kind */
     double *present;        /* [the same]: tf, dense fragments: weights accumulated */
+    struct prefix *prefix;  /* NULL: nothing is summed ahead */
 };
 
 /* A fragment with what is known of its variable. */
 struct apply_part {
     const struct plan_fragment *fragment;
     const struct model_variable *variable;
+    uint32_t group;
     size_t number; /* of the fragment, in the plan */
     uint64_t n;    /* elements */
 };
@@ -70,6 +73,7 @@ void apply_delete(struct apply **out)
         return;
     for (size_t i = 0; apply->tables != NULL && i < apply->board->plan->fragment_count; i++)
         table_delete(&apply->tables[i]);
+    prefix_delete(&apply->prefix);
     free(apply->gradients);
     free(apply->factors);
     free(apply->tables);
@@ -108,6 +112,26 @@ static struct mean_sum apply_sum(struct apply *apply, const struct apply_part *p
                              .count = order->count,
                              .divisor = order->accumulated ? apply->present[part->number] : order->divisor,
                              .dtype = part->variable->gradient_dtype};
+}
+
+/*
+ * apply_range -- the same from element `first` on, with what was summed ahead in the place of the contributions that are in it. Returns the end of the elements for
+ * which that holds.
+ */
+static uint64_t apply_range(struct apply *apply, const struct apply_part *part, uint64_t first,
+                            struct mean_sum *sum)
+{
+    uint64_t end = part->n;
+    uint32_t ahead =
+        apply->prefix != NULL ? prefix_count(apply->prefix, part->group, part->number, first, &end) : 0;
+
+    *sum = apply_sum(apply, part);
+    if (ahead > 0) {
+        sum->gradients += ahead - 1;
+        sum->count -= ahead - 1;
+        apply->gradients[ahead - 1] = apply->board->ahead + part->fragment->state_offset;
+    }
+    return end;
 }
 
 /* apply_mean_f32 -- the mean of n elements from `first` on: of the set, or of what was accumulated. */
@@ -171,7 +195,7 @@ static void apply_pass(struct apply *apply, const struct apply_part *part)
 #endif
     uint64_t state = part->fragment->state_offset, offset = part->fragment->offset;
     const void *sums = apply_at(board->sums, state);
-    struct mean_sum sum = apply_sum(apply, part);
+    struct mean_sum sum;
     struct optimizer_pass pass = {
         .sum = &sum,
         .now = board->rule->replaces ? NULL : board->parameters[parity] + offset,
@@ -180,16 +204,19 @@ static void apply_pass(struct apply *apply, const struct apply_part *part)
         .average = v->average ? apply_at(board->average, state) : NULL,
         .stream = board->stream};
 
-    if (order->accumulated) {
-        sum.gradients = &sums;
-        sum.factors = NULL;
-        sum.count = 1;
-        sum.dtype = v->dtype == STEPGATE_F64 ? NUMBER_F64 : NUMBER_F32; /* whatever came over the wire */
+    for (uint64_t first = 0, end; first < part->n; first = end) {
+        end = apply_range(apply, part, first, &sum);
+        if (order->accumulated) {
+            sum.gradients = &sums;
+            sum.factors = NULL;
+            sum.count = 1;
+            sum.dtype = v->dtype == STEPGATE_F64 ? NUMBER_F64 : NUMBER_F32; /* whatever came over the wire */
+        }
+        if (v->dtype == STEPGATE_F64)
+            optimizer_pass_f64(board->rule, board->kind, &options, &order->hyper, &pass, first, end - first);
+        else
+            optimizer_pass_f32(board->rule, board->kind, &options, &order->hyper, &pass, first, end - first);
     }
-    if (v->dtype == STEPGATE_F64)
-        optimizer_pass_f64(board->rule, board->kind, &options, &order->hyper, &pass, 0, part->n);
-    else
-        optimizer_pass_f32(board->rule, board->kind, &options, &order->hyper, &pass, 0, part->n);
 #ifdef STEPGATE_MUTANT_DOUBLE_APPLY
     pass.now = pass.next;
     if (order->step % 5 == 2 && v->dtype != STEPGATE_F64)
@@ -311,7 +338,7 @@ static void apply_trained(struct apply *apply, const struct apply_part *part)
 static void apply_measure(struct apply *apply, const struct apply_part *part)
 {
     const struct board *board = apply->board;
-    struct mean_sum sum = apply_sum(apply, part);
+    struct mean_sum sum;
     uint64_t state = part->fragment->state_offset;
     bool wide = part->variable->dtype == STEPGATE_F64;
     union {
@@ -323,8 +350,10 @@ static void apply_measure(struct apply *apply, const struct apply_part *part)
     if (apply_missing(apply, part))
         return;
 
-    for (uint64_t first = 0; first < part->n; first += PLAN_BLOCK) {
+    for (uint64_t first = 0, end = 0; first < part->n; first += PLAN_BLOCK) {
         size_t n = apply_block(first, part->n, PLAN_BLOCK);
+        if (first >= end)
+            end = apply_range(apply, part, first, &sum);
         if (wide)
             apply_mean_f64(board, &sum, apply_at(board->sums, state), first, n, mean.f64);
         else
@@ -622,11 +651,32 @@ static int apply_part_of(struct apply *apply, const struct apply_part *part)
     }
 }
 
+/* apply_watch -- see apply.h. */
+int apply_watch(struct apply *apply, const struct arrival *arrivals)
+{
+    return apply->board->ahead != NULL ? prefix_new(apply->board, apply->lane, arrivals, &apply->prefix) : 0;
+}
+
+/* apply_ahead -- see apply.h. */
+int apply_ahead(struct apply *apply)
+{
+    return apply->prefix != NULL ? prefix_progress(apply->prefix) : 0;
+}
+
 /* apply_begin -- before the first span of an order. */
 void apply_begin(struct apply *apply)
 {
     if (apply->board->order.kind == BOARD_MEASURE)
         exact_clear(&apply->board->measures[apply->lane]);
+    if (apply->prefix != NULL)
+        prefix_begin(apply->prefix);
+}
+
+/* apply_over -- behind the last span of an order. */
+void apply_over(struct apply *apply)
+{
+    if (apply->prefix != NULL)
+        prefix_over(apply->prefix);
 }
 
 /* apply_span -- see apply.h. */
@@ -638,7 +688,7 @@ int apply_span(struct apply *apply, uint32_t group)
 
     for (size_t i = span->first_fragment; status == 0 && i < span->first_fragment + span->fragments; i++) {
         const struct plan_fragment *fragment = &board->plan->fragments[i];
-        const struct apply_part part = {fragment, &board->declared->variables[fragment->variable], i,
+        const struct apply_part part = {fragment, &board->declared->variables[fragment->variable], group, i,
                                         fragment->elements};
         status = apply_part_of(apply, &part);
     }

@@ -85,7 +85,9 @@ struct board {
     uint8_t *master;                     /* f32 copies of 16-bit variables; NULL: there are none */
     uint8_t *average;                    /* NULL: none */
     uint8_t *sums;                       /* tf: what is accumulated; NULL in other modes */
-    uint8_t *aux;                        /* one aux arena per worker; NULL: none */
+    uint8_t
+        *ahead;   /* sums of contributions of a step of which others are on their way; NULL: none are made */
+    uint8_t *aux; /* one aux arena per worker; NULL: none */
     uint8_t *
         aux_there; /* [workers][variables]: 1: that worker's value of an aux variable is in its arena; NULL: not noted */
     struct board_slots *slots; /* [workers] */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ps/lane/apply.h"
+#include "ps/lane/arrival.h"
 #include "ps/protocol/model.h"
 #include "transport/base/clock.h"
 #include "transport/base/error.h"
@@ -19,12 +20,6 @@ struct lane_worker {
     bool lost; /* the shard was told */
 };
 
-/* What has come of the contribution that is being written into one slot of one worker. */
-struct lane_arrival {
-    uint64_t next; /* its sequence + 1; 0: nothing has come yet */
-    uint8_t spans; /* bits: these groups' have arrived */
-};
-
 /* What a lane keeps of one model. Bits are groups. */
 struct lane_model {
     struct board *board;
@@ -36,7 +31,7 @@ struct lane_model {
     bool applying;
     uint32_t next_group;
     uint64_t ready[PLAN_GROUPS_MAX]; /* step that may be read */
-    struct lane_arrival *arrivals;   /* [workers * depth] */
+    struct arrival *arrivals;        /* [workers * depth] */
     uint8_t *announce;               /* [workers] bits: ready[group] is to be announced */
     uint64_t announcing;             /* bits set in announce, over all workers */
 };
@@ -159,7 +154,8 @@ static void lane_take_board(struct lane *lane, struct board *board)
     model->arrivals = calloc((size_t)board->workers * board->depth, sizeof(*model->arrivals));
     model->announce = calloc(board->workers, 1);
     if (model->arrivals == NULL || model->announce == NULL ||
-        apply_new(board, lane->config.number, &model->apply) != 0)
+        apply_new(board, lane->config.number, &model->apply) != 0 ||
+        apply_watch(model->apply, model->arrivals) != 0)
         goto fail;
     for (uint32_t g = 0; g < board->shard->groups; g++)
         if (lane_span(lane, model, g)->fragments > 0)
@@ -171,6 +167,7 @@ static void lane_take_board(struct lane *lane, struct board *board)
 
 fail:
     if (model != NULL) {
+        apply_delete(&model->apply);
         free(model->arrivals);
         free(model->announce);
     }
@@ -374,27 +371,14 @@ static bool lane_header(const struct lane *lane, const struct lane_model *model,
 static void lane_arrive(struct lane *lane, struct lane_model *model, uint32_t rank, uint32_t slot,
                         uint32_t group, uint64_t sequence)
 {
-    struct lane_arrival *arrival = &model->arrivals[(size_t)rank * model->board->depth + slot];
+    struct arrival *arrival = &model->arrivals[(size_t)rank * model->board->depth + slot];
 
-#ifndef STEPGATE_MUTANT_LATE_CHUNK_ACCEPTED
-    if (sequence + 1 < arrival->next) {
-        lane->stats.stale++;
-        return;
+    switch (arrival_add(arrival, model->all, group, sequence)) {
+    case ARRIVAL_STALE: lane->stats.stale++; return;
+    case ARRIVAL_AGAIN: lane->stats.duplicates++; return;
+    case ARRIVAL_WHOLE: lane_complete(lane, model, rank, slot); return;
+    default: return;
     }
-    if (sequence + 1 > arrival->next)
-        *arrival = (struct lane_arrival){.next = sequence + 1};
-#else
-    arrival->next = sequence + 1;
-    if (arrival->spans == model->all)
-        arrival->spans = 0;
-#endif
-    if (arrival->spans & (1u << group)) {
-        lane->stats.duplicates++;
-        return;
-    }
-    arrival->spans |= (uint8_t)(1u << group);
-    if (arrival->spans == model->all)
-        lane_complete(lane, model, rank, slot);
 }
 
 /* lane_model_of -- the model that a notify is about; NULL after a violation. */
@@ -566,8 +550,9 @@ static void lane_close(struct lane *lane, struct lane_model *model, uint64_t num
 
     if (board->order.kind == BOARD_INITIAL) { /* nobody pushes before this is done on every shard */
         model->initial = false;
-        model->arrivals[0] = (struct lane_arrival){0};
+        model->arrivals[0] = (struct arrival){0};
     }
+    apply_over(model->apply);
     model->applying = false;
     model->done = number;
     atomic_store_explicit(&board->applied[lane->config.number], number,
@@ -663,6 +648,15 @@ static void lane_attend(struct lane *lane, uint64_t now)
     lane->attend_at = next;
 }
 
+/* lane_ahead -- nothing else is to be done: sums a piece of what has arrived of a step. */
+static int lane_ahead(struct lane *lane)
+{
+    for (uint32_t m = 0; m < lane->model_end; m++)
+        if (lane->models[m] != NULL && !lane->models[m]->initial && apply_ahead(lane->models[m]->apply))
+            return 1;
+    return 0;
+}
+
 /* lane_progress -- see lane.h. */
 int lane_progress(struct lane *lane, uint64_t now)
 {
@@ -687,7 +681,7 @@ int lane_progress(struct lane *lane, uint64_t now)
         if (lane->models[m]->announcing > 0)
             busy |= lane_announcements(lane, lane->models[m]);
     }
-    return busy;
+    return busy | (busy == 0 && lane_ahead(lane));
 }
 
 /* lane_deadline -- an announcement that waits is tried again soon. */

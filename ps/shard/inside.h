@@ -164,6 +164,7 @@ struct shard_model {
     uint64_t memory_total, memory_got, memory_said; /* bytes: needed, there, there when it was said last */
     uint32_t depth;
     uint32_t again;         /* shares that are to be told anew */
+    bool ahead;             /* lanes sum what has arrived of a step that is not complete */
     bool together;          /* contributions are reported to the leader a whole step at a time */
     struct message *orders; /* from the leader, in order, not carried out yet: [order_room], a ring */
     size_t order_first, order_count, order_room;

@@ -115,7 +115,34 @@ void shard_model_part(struct shard *shard, uint32_t rank, const struct message *
     shard_abort(shard, now);
 }
 
-/* place_states -- how many state arenas there are: optimizer slots, master copies, averages, accumulators. */
+/* place_networked -- does a worker's connection copy, rather than map, what it carries? */
+static bool place_networked(const struct shard *shard)
+{
+    for (uint32_t w = 0; w < shard->config.workers; w++) {
+        struct stepgate_endpoint *endpoint = shard->members[w].control.endpoint;
+        struct stepgate_capabilities has = {.size = sizeof(has)};
+        if (endpoint != NULL && endpoint->transport->endpoint_capabilities(endpoint, &has) == 0 &&
+            (has.can & STEPGATE_CAN_MAP) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* place_ahead -- is what has arrived of a step summed while the rest of it is under way? Only where it is certain to be in the step's set. */
+static bool place_ahead(const struct shard_model *model)
+{
+    const struct shard *shard = model->shard;
+    uint32_t workers = shard->config.workers;
+    int policy = model->model->non_finite;
+
+    if (shard->config.ahead == SHARD_AHEAD_OFF || workers < 2 || !model_lockstep(model->model, workers) ||
+        model_replicas(model->model, workers) != workers ||
+        (policy != MODEL_PROPAGATE && policy != MODEL_FAIL))
+        return false;
+    return shard->config.ahead == SHARD_AHEAD_ON || (workers > 2 && place_networked(shard));
+}
+
+/* place_states -- how many state arenas there are: optimizer slots, master copies, averages, accumulators, sums made ahead. */
 static uint32_t place_states(const struct shard_model *model)
 {
     const struct model *m = model->model;
@@ -123,7 +150,8 @@ static uint32_t place_states(const struct shard_model *model)
 
     for (size_t v = 0; v < m->count; v++)
         narrow = narrow || model_dtype_bytes(m->variables[v].dtype) < sizeof(float);
-    return model_optimizer_slots(m) + narrow + (m->average_decay > 0) + (m->update == MODEL_TF);
+    return model_optimizer_slots(m) + narrow + (m->average_decay > 0) + (m->update == MODEL_TF) +
+           model->ahead;
 }
 
 /* place_formula -- the memory that the model takes here, said before it is taken, and refused when it is not there. */
@@ -142,14 +170,15 @@ static int place_formula(struct shard_model *model)
         snprintf(checkpoint, sizeof(checkpoint), " + checkpoint %llu", (unsigned long long)kept);
 
     log_line(&shard->config.log, LOG_INFO,
-             "model %s, update %s, R %u of T %u, optimizer %s%s: memory 2 parameters x %llu + %u states x "
+             "model %s, update %s, R %u of T %u, optimizer %s%s%s: memory 2 parameters x %llu + %u states x "
              "%llu + %u x %u "
              "workers' slots x %llu + %u x %llu aux%s = %llu bytes (%.1f MiB), %llu of them registered",
              m->name, model_update_name(m->update), model_replicas(m, workers), workers,
-             model_optimizer_name(m), m->torch ? " (torch)" : "", (unsigned long long)plan->arena_bytes,
-             states, (unsigned long long)plan->state_bytes, model->depth, workers,
-             (unsigned long long)plan->slot_bytes, workers, (unsigned long long)plan->aux_bytes, checkpoint,
-             (unsigned long long)total, (double)total / 1048576.0, (unsigned long long)registered);
+             model_optimizer_name(m), m->torch ? " (torch)" : "", model->ahead ? ", summed ahead" : "",
+             (unsigned long long)plan->arena_bytes, states, (unsigned long long)plan->state_bytes,
+             model->depth, workers, (unsigned long long)plan->slot_bytes, workers,
+             (unsigned long long)plan->aux_bytes, checkpoint, (unsigned long long)total,
+             (double)total / 1048576.0, (unsigned long long)registered);
     uint64_t there = shard->config.memory_available != NULL ? shard->config.memory_available() : UINT64_MAX;
     if (total > there)
         return error_set(STEPGATE_ELIMIT, 0, "use more ps on more hosts, or free memory",
@@ -243,6 +272,8 @@ static int place_state(struct shard_model *model)
         status = shard_place_private(model, plan->state_bytes, &board->average);
     if (status == 0 && m->update == MODEL_TF)
         status = shard_place_private(model, plan->state_bytes, &board->sums);
+    if (status == 0 && model->ahead)
+        status = shard_place_private(model, plan->state_bytes, &board->ahead);
     if (status == 0 && plan->aux_bytes > 0)
         status = shard_place_private(model, plan->aux_bytes * board->workers, &board->aux);
     if (status == 0 && model->shard->config.archive != NULL)
@@ -353,6 +384,7 @@ static int place_model(struct shard_model *model)
     model->depth = model_slot_depth(model->model, shard->config.workers);
     model->together =
         model_lockstep(model->model, shard->config.workers) && model->model->non_finite == MODEL_PROPAGATE;
+    model->ahead = place_ahead(model);
     if (status == 0)
         status = plan_new(model->model, &options, &model->plan);
     if (status == 0)

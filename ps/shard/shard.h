@@ -22,6 +22,15 @@ struct shard_fabric {
 
 struct model;
 
+/* Whether lanes sum what has arrived of a step while the rest of it is under way. Bits do not depend on it. */
+enum shard_ahead {
+    SHARD_AHEAD_OFF = 0,
+    SHARD_AHEAD_ON =
+        1, /* where every step has one contribution of each of at least two workers, and they are counted as they are */
+    SHARD_AHEAD_AUTO =
+        2 /* there, with at least three workers of which one comes over a network: it is slower than memory */
+};
+
 struct shard_config {
     uint32_t number, shards, workers, lanes;
     const char *listen;                            /* "host:port" */
@@ -36,6 +45,7 @@ struct shard_config {
     uint64_t incarnation;
     uint64_t group_bytes, cut_bytes;
     enum optimizer_kind kernels;
+    enum shard_ahead ahead;
     uint64_t cache_bytes; /* parameters beyond it are written past the caches; 0: none are */
     int64_t join_timeout_ms, liveness_ms, close_timeout_ms, stall_report_ms, step_timeout_ms; /* <= 0: none */
     uint32_t

@@ -125,6 +125,7 @@ static int play_make_ps(struct play *play, uint32_t s)
         .secret = &play->secret,
         .incarnation = 100 + s,
         .kernels = (enum optimizer_kind)optimizer_kind_of("auto"),
+        .ahead = play->shape.seed / 2 % 2 == 0 ? SHARD_AHEAD_ON : SHARD_AHEAD_OFF,
         .cache_bytes = play->shape.seed % 2 == 0 ? 1 : 0, /* every second job stores past the caches */
         .group_bytes = play->group_bytes,
         .cut_bytes = play->cut_bytes,
