@@ -87,7 +87,8 @@ int stepgate_model_variable_set(struct stepgate_model *model, int id, const char
  *   "tokens_per_step"       n >= R                     (0: max(T, R)) tf: tokens that a taken step hands out
  *   "initial_tokens"        n >= R - T                 (R) tf: tokens before the first step; 0 with R <= T is lockstep
  *   "non_finite"            propagate | drop | fail | skip   (propagate): what a contribution with an infinity or a NaN does: it counts like
- *                                                      any other; it counts as stale; the job fails; nobody's contribution is applied.
+ *                                                      any other; it is left out like a stale one; the job fails; nobody's contribution
+ *                                                      is applied. What was left out or made everybody skip is counted in `non_finite` (tune.h).
  *                                                      Contributions are looked at one by one, as they are pushed: that their sum, or a
  *                                                      weight times a gradient, is too large for the type (3e38 + 3e38) is not seen by any of
  *                                                      these; the mean is then infinite and is applied as with propagate

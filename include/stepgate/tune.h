@@ -40,7 +40,10 @@ int stepgate_model_attach(struct stepgate_job *job, const char *name, int ms, st
  */
 int stepgate_model_tune(struct stepgate_model *model, const char *key, const char *value, uint64_t from_step);
 
-/* stepgate_model_slot_name -- the name of optimizer slot `index` (from 0), NULL behind the last: momentum, accumulator, mean_square, first_moment, second_moment. */
+/*
+ * stepgate_model_slot_name -- the name of optimizer slot `index` (from 0), NULL behind the last: momentum and nesterov have "momentum", adagrad "accumulator",
+ * rmsprop "mean_square" and "momentum", adam and adamw "first_moment" and "second_moment"; sgd and none have none. A frozen variable has no slots (EINVAL).
+ */
 const char *stepgate_model_slot_name(const struct stepgate_model *model, unsigned index);
 /*
  * stepgate_model_slot -- the slot of that name of one trained or sparse variable, as of one exact step (step may be NULL). out: as many elements as the variable, f32 (f64 for an

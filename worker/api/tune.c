@@ -45,7 +45,7 @@ static int tune_attach_begin(struct stepgate_job *job, const char *name, struct 
         if (status == 0 && (*model)->job != job)
             status = error_set(STEPGATE_EINVAL, 0, "set the pointer to NULL before the first try",
                                "the model belongs to another job");
-        return status;
+        return status == 0 ? session_need_observer(job->session) : status;
     }
     struct stepgate_model *fresh = calloc(1, sizeof(*fresh));
     if (fresh == NULL)

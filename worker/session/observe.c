@@ -24,16 +24,24 @@ int session_need_worker(const struct session *session, const char *what)
     return 0;
 }
 
+/* session_need_observer -- see session.h. */
+int session_need_observer(const struct session *session)
+{
+    if (!session->observer)
+        return error_set(STEPGATE_ESTATE, 0, "declare and commit it, or join with job_name=observer",
+                         "attach: this is a worker, which declares its models");
+    return 0;
+}
+
 /* session_observe -- see session.h. */
 int session_observe(struct session *session, const char *name, struct session_model **out)
 {
     int status = session_error(session);
 
+    if (status == 0)
+        status = session_need_observer(session);
     if (status != 0)
         return status;
-    if (!session->observer)
-        return error_set(STEPGATE_ESTATE, 0, "declare and commit it, or join with job_name=observer",
-                         "attach: this is a worker, which declares its models");
     for (size_t m = 0; m < session->model_count; m++)
         if (name != NULL && strcmp(session->models[m]->model->name, name) == 0) {
             *out = session->models[m];

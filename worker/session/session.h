@@ -103,6 +103,8 @@ int session_is_idle(struct session_model *model, uint32_t variable);
 
 /* session_observes -- is this an observer's? */
 bool session_observes(const struct session *session);
+/* session_need_observer -- ESTATE for a worker, which declares its models. */
+int session_need_observer(const struct session *session);
 /* session_observe -- the model of that name, to be learned from the ps; the one of an earlier call if there was one. */
 int session_observe(struct session *session, const char *name, struct session_model **out);
 int session_observe_try(struct session_model *model, uint64_t now);

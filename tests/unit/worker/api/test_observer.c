@@ -219,6 +219,8 @@ static void an_observer_has_no_steps(void **state)
     refused(STEPGATE_ESTATE, "observer", stepgate_model_tune(model, "learning_rate", "2", 0));
     refused(STEPGATE_ESTATE, "", stepgate_model_set(model, "learning_rate", "2"));
     refused(STEPGATE_ESTATE, "worker", stepgate_model_attach(c.worker[0].job, "m", 0, &other));
+    other = c.worker[0].model; /* nor again, what is its own */
+    refused(STEPGATE_ESTATE, "worker", stepgate_model_attach(c.worker[0].job, "m", 0, &other));
     check_whole(model, small);
     stepgate_job_delete(&job);
     crowd_stop(&c);
