@@ -16,6 +16,8 @@
 /* checkpoint_begin -- makes the folder of a step below dir, which must be there, and gives its name. A manifest that is there already is taken away: a
  * checkpoint that was refused is made anew. Errors: ESYSTEM, EINVAL (names too long). */
 int checkpoint_begin(const char *dir, const char *model, uint64_t step, char folder[PATH_MAX]);
+/* checkpoint_give_up -- takes the folder of a step away again, if nothing is in it. */
+void checkpoint_give_up(const char *folder);
 /* checkpoint_write_shard -- the file of one shard, and what the manifest is to say of it. Errors: those of tensors_write. */
 int checkpoint_write_shard(const char *folder, const char *model, uint64_t step, uint32_t shard,
                            uint32_t shards, const struct tensors_entry *entries, size_t count,
@@ -60,6 +62,15 @@ int checkpoint_verify(const char *folder, bool deep);
  * removed: how many, NULL: not wanted. Errors: those of checkpoint_list, EINVAL; of several that cannot be removed the first is told. */
 int checkpoint_prune(const char *dir, const char *model, unsigned keep, unsigned *removed);
 
+/* -- One job at a time. -- */
+
+/*
+ * checkpoint_lock -- takes a folder for the job that `who` names in a line, until checkpoint_unlock or the end of the process; *fd -1: its file system has no locks.
+ * Errors: EBUSY (another process has it, and says who it is), ENOENT (no such folder), ESYSTEM.
+ */
+int checkpoint_lock(const char *dir, const char *who, int *fd);
+void checkpoint_unlock(int *fd);
+
 /* -- Is it the same folder for all? -- */
 
 #define CHECKPOINT_TOKEN_BYTES 33
@@ -67,6 +78,8 @@ int checkpoint_prune(const char *dir, const char *model, unsigned keep, unsigned
  * Errors: ENOENT (no such folder), ESYSTEM (cannot be written). */
 int checkpoint_probe(const char *dir, char token[CHECKPOINT_TOKEN_BYTES]);
 void checkpoint_probe_end(const char *dir, const char *token);
+/* checkpoint_probe_sweep -- takes away what processes that were killed have left. For whoever has the lock, before its own probe. */
+void checkpoint_probe_sweep(const char *dir);
 /* checkpoint_probe_seen -- is the file there, and can this process write beside it? Errors: ENOENT (no such folder; or it is not that of the others),
  * EINVAL (no token), ESYSTEM. */
 int checkpoint_probe_seen(const char *dir, const char *token);

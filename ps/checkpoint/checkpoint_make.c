@@ -58,6 +58,12 @@ int checkpoint_begin(const char *dir, const char *model, uint64_t step, char fol
     return status;
 }
 
+/* checkpoint_give_up -- see checkpoint.h. */
+void checkpoint_give_up(const char *folder)
+{
+    (void)rmdir(folder); /* it stays if something is in it, and is a partial one then */
+}
+
 /* checkpoint_write_shard -- see checkpoint.h. */
 int checkpoint_write_shard(const char *folder, const char *model, uint64_t step, uint32_t shard,
                            uint32_t shards, const struct tensors_entry *entries, size_t count,

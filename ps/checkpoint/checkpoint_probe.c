@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -67,6 +68,21 @@ void checkpoint_probe_end(const char *dir, const char *token)
 
     if (checkpoint_probe_path(path, dir, token, "") == 0)
         unlink(path);
+}
+
+/* checkpoint_probe_sweep -- see checkpoint.h. */
+void checkpoint_probe_sweep(const char *dir)
+{
+    DIR *folder = opendir(dir);
+    struct dirent *entry;
+    char path[PATH_MAX];
+
+    while (folder != NULL && (entry = readdir(folder)) != NULL)
+        if (strncmp(entry->d_name, CHECKPOINT_PROBE, sizeof(CHECKPOINT_PROBE) - 1) == 0 &&
+            checkpoint_path(path, dir, entry->d_name) == 0)
+            unlink(path);
+    if (folder != NULL)
+        closedir(folder);
 }
 
 /* checkpoint_probe_seen -- see checkpoint.h. */

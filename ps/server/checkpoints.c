@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ps/checkpoint/checkpoint.h"
 #include "ps/protocol/model.h"
@@ -16,6 +17,7 @@ static_assert(ARCHIVE_DIGEST_BYTES == TENSORS_DIGEST_BYTES, "a receipt has the d
 struct checkpoints {
     char dir[PATH_MAX];
     char token[CHECKPOINT_TOKEN_BYTES]; /* ps 0: of the file by which others see that the folder is theirs */
+    int lock;                           /* ps 0: of the folder; -1: there is none */
     uint32_t number;
     unsigned keep;
     bool resume;
@@ -79,9 +81,12 @@ static int checkpoints_save(void *context, const struct archive_part *part, stru
         if (part->pieces[i].there)
             checkpoints_entry(part->model, &part->pieces[i], &entries[count++]);
     int status = checkpoint_begin(checkpoints->dir, part->model->name, part->step, folder);
-    if (status == 0)
+    if (status == 0) {
         status = checkpoint_write_shard(folder, part->model->name, part->step, part->shard, part->shards,
                                         entries, count, &file);
+        if (status != 0)
+            checkpoint_give_up(folder);
+    }
     free(entries);
     if (status != 0)
         return status;
@@ -438,6 +443,28 @@ static int checkpoints_idle(const struct knobs *knobs)
                      "%s is given, and no folder for checkpoints", idle);
 }
 
+/* checkpoints_take_folder -- ps 0 takes it for its job, and leaves a file that the others look for; they only look whether they can write there. */
+static int checkpoints_take_folder(struct checkpoints *checkpoints, const char *job)
+{
+    char who[256], host[128] = "";
+    int status = 0;
+
+    if (checkpoints->number == 0) {
+        (void)gethostname(host, sizeof(host) - 1);
+        snprintf(who, sizeof(who), "by job %.64s, ps 0 on %s, process %ld", job, host, (long)getpid());
+        status = checkpoint_lock(checkpoints->dir, who, &checkpoints->lock);
+        if (status == 0 && checkpoints->lock >= 0)
+            checkpoint_probe_sweep(checkpoints->dir);
+    }
+    if (status == 0)
+        status = checkpoint_probe(checkpoints->dir, checkpoints->token);
+    if (status == 0 && checkpoints->number != 0) {
+        checkpoint_probe_end(checkpoints->dir, checkpoints->token);
+        checkpoints->token[0] = 0;
+    }
+    return status;
+}
+
 /* checkpoints_open -- see checkpoints.h. */
 int checkpoints_open(const struct knobs *knobs, uint32_t number, struct checkpoints **out)
 {
@@ -449,7 +476,8 @@ int checkpoints_open(const struct knobs *knobs, uint32_t number, struct checkpoi
     if (checkpoints == NULL)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for checkpoints");
     *checkpoints =
-        (struct checkpoints){.number = number,
+        (struct checkpoints){.lock = -1,
+                             .number = number,
                              .keep = (unsigned)knob_int(knobs, "keep"),
                              .resume = knob_bool(knobs, "resume"),
                              .log = knobs->log,
@@ -465,14 +493,11 @@ int checkpoints_open(const struct knobs *knobs, uint32_t number, struct checkpoi
     int length = snprintf(checkpoints->dir, sizeof(checkpoints->dir), "%s", dir);
     int status = length >= PATH_MAX ? error_set(STEPGATE_EINVAL, 0, "give a shorter name",
                                                 "the name of the folder for checkpoints is too long")
-                                    : checkpoint_probe(dir, checkpoints->token);
+                                    : checkpoints_take_folder(checkpoints, knob_text(knobs, "job"));
     if (status != 0) {
+        checkpoint_unlock(&checkpoints->lock);
         free(checkpoints);
         return status;
-    }
-    if (number != 0) { /* the others look for the file of ps 0 */
-        checkpoint_probe_end(dir, checkpoints->token);
-        checkpoints->token[0] = 0;
     }
     *out = checkpoints;
     return 0;
@@ -487,6 +512,7 @@ void checkpoints_close(struct checkpoints **out)
         return;
     if (checkpoints->token[0] != 0)
         checkpoint_probe_end(checkpoints->dir, checkpoints->token);
+    checkpoint_unlock(&checkpoints->lock);
     free(checkpoints);
     *out = NULL;
 }

@@ -394,6 +394,48 @@ static void all_ps_see_the_same_folder_or_say_so(void **state)
     assert_int_equal(checkpoint_probe("/nonexistent", token), -STEPGATE_ENOENT);
 }
 
+static void a_folder_is_of_one_job_at_a_time(void **state)
+{
+    char token[CHECKPOINT_TOKEN_BYTES] = "";
+    struct checkpoint_list list;
+    int fd = -1, other = -1;
+
+    (void)state;
+    assert_int_equal(checkpoint_lock(dir, "by job first", &fd), 0);
+    assert_true(fd >= 0);
+    assert_int_equal(checkpoint_lock(dir, "by job second", &other), -STEPGATE_EBUSY);
+    error_has("is in use: by job first");
+    assert_int_equal(other, -1);
+    assert_int_equal(checkpoint_list(dir, NULL, &list), 0);
+    assert_int_equal(list.count, 0);
+    checkpoint_list_clear(&list);
+    checkpoint_unlock(&fd);
+    assert_int_equal(fd, -1);
+    checkpoint_unlock(&fd);
+    assert_int_equal(checkpoint_lock(dir, "by job second", &other), 0);
+    assert_int_equal(checkpoint_lock(dir, "by job third", &fd), -STEPGATE_EBUSY);
+    error_has("is in use: by job second");
+    assert_int_equal(checkpoint_probe(dir, token), 0);
+    checkpoint_probe_sweep(dir);
+    assert_int_equal(checkpoint_probe_seen(dir, token), -STEPGATE_ENOENT);
+    checkpoint_unlock(&other);
+    assert_int_equal(checkpoint_lock("/nonexistent", "by nobody", &fd), -STEPGATE_ENOENT);
+    error_has("no folder /nonexistent");
+}
+
+static void a_checkpoint_that_is_given_up_leaves_nothing_unless_there_is_something(void **state)
+{
+    (void)state;
+    assert_int_equal(checkpoint_begin(dir, "m", 3, folder), 0);
+    assert_int_equal(access(folder, F_OK), 0);
+    checkpoint_give_up(folder);
+    assert_int_equal(access(folder, F_OK), -1);
+    assert_int_equal(checkpoint_begin(dir, "m", 3, folder), 0);
+    assert_int_equal(shell("touch m/*/file"), 0);
+    checkpoint_give_up(folder);
+    assert_int_equal(access(folder, F_OK), 0);
+}
+
 /* clean -- before each: nothing in the folder. */
 static int clean(void **state)
 {
@@ -425,6 +467,8 @@ int main(void)
         cmocka_unit_test_setup(pruning_keeps_the_newest_complete_ones, clean),
         cmocka_unit_test_setup(half_removed_is_never_complete, clean),
         cmocka_unit_test_setup(all_ps_see_the_same_folder_or_say_so, clean),
+        cmocka_unit_test_setup(a_folder_is_of_one_job_at_a_time, clean),
+        cmocka_unit_test_setup(a_checkpoint_that_is_given_up_leaves_nothing_unless_there_is_something, clean),
     };
     return cmocka_run_group_tests(tests, open_folder, close_folder);
 }
