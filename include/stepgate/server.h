@@ -16,7 +16,15 @@ extern "C" {
 
 struct stepgate_server;
 
-/* stepgate_server_new -- listens (options: ps_hosts, worker_hosts or workers, task_index, listen, ...). Errors: EBUSY (port in use), EADDRESS, ENODEVICE, EINVAL. */
+/*
+ * stepgate_server_check -- looks whether the system's limits are large enough for a ps with these options (descriptors; of an RDMA device queue pairs, memory regions and memory that may be
+ * locked), without listening; `tell` gets a line for each, with what is needed and what there is. stepgate_server_new looks at the same ones. What a model needs is known, and
+ * looked at, when it is declared. Errors: ELIMIT (of the first that is too small), and those of stepgate_server_new.
+ */
+int stepgate_server_check(const struct stepgate_options *options,
+                          void (*tell)(void *context, const char *line), void *context);
+
+/* stepgate_server_new -- listens (options: ps_hosts, worker_hosts or workers, task_index, listen, ...). Errors: EBUSY (port in use), EADDRESS, ENODEVICE, EINVAL, ELIMIT (a limit of the system is too small: both numbers). */
 int stepgate_server_new(const struct stepgate_options *options, struct stepgate_server **server);
 /* stepgate_server_run -- serves until the job ends (0), is stopped (0), or fails (EJOIN, ELOST, ...). EFORKED in a child after fork. */
 int stepgate_server_run(struct stepgate_server *server);

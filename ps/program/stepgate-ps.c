@@ -69,12 +69,16 @@ static void ps_help(void)
     static const char *const workers_own[] = {"service", "chunk_bytes", NULL};
 
     help_begin();
-    printf("usage: stepgate-ps --ps-hosts LIST --task-index I --workers N [FLAGS]\n\n"
-           "Serves one shard of a job's parameters until the job is over. Prints `listening ADDRESS` when "
-           "workers can\n"
-           "come. Exit status: 0 the job is over, 2 usage, 1 permanent error, 75 a peer was lost or late: "
-           "worth another\n"
-           "try, 128 + signal when a signal ended it.\n\n");
+    printf(
+        "usage: stepgate-ps --ps-hosts LIST --task-index I --workers N [FLAGS]\n"
+        "       stepgate-ps --check --workers N [FLAGS]\n\n"
+        "Serves one shard of a job's parameters until the job is over; with --check says only whether the\n"
+        "system's limits are large enough for that: a line each, status 1 if one is not. Prints `listening "
+        "ADDRESS` when "
+        "workers can\n"
+        "come. Exit status: 0 the job is over, 2 usage, 1 permanent error, 75 a peer was lost or late: "
+        "worth another\n"
+        "try, 128 + signal when a signal ended it.\n\n");
     help_write_knobs(stdout, workers_own);
 }
 
@@ -129,6 +133,47 @@ static int ps_serve(const struct stepgate_options *options)
     return status;
 }
 
+/* ps_tell -- a line of --check. */
+static void ps_tell(void *context, const char *line)
+{
+    (void)context;
+    printf("%s\n", line);
+}
+
+/* ps_check -- the limits alone; returns the status to exit with. Nothing listens, so that no secret is needed, and no address but that of a device. */
+static int ps_check(struct stepgate_options *options)
+{
+    const char *hosts = "", *listen = "";
+    int code = stepgate_options_get(options, "ps_hosts", &hosts);
+
+    if (code >= 0)
+        code = stepgate_options_get(options, "listen", &listen);
+    if (code >= 0 && hosts[0] == '\0' && listen[0] == '\0')
+        code = stepgate_options_set(options, "listen", "127.0.0.1:0");
+    if (code >= 0)
+        code = stepgate_options_set(options, "insecure", "on");
+    if (code >= 0)
+        code = stepgate_server_check(options, ps_tell, NULL);
+    if (code < 0)
+        return ps_fail(code == -STEPGATE_EINVAL ? EXIT_STATUS_USAGE : stepgate_exit_status(code), code);
+    printf("enough for this job\n");
+    return streams_finish(ps_name, EXIT_STATUS_OK);
+}
+
+/* ps_take -- takes a flag of the program's own out of argv; was it there? */
+static bool ps_take(int *argc, char **argv, const char *flag)
+{
+    int kept = 1;
+
+    for (int i = 1; i < *argc; i++)
+        if (strcmp(argv[i], flag) != 0)
+            argv[kept++] = argv[i];
+    bool there = kept < *argc;
+    argv[kept] = NULL;
+    *argc = kept;
+    return there;
+}
+
 /* ps_read -- options from the environment and argv, and whether they fit a ps; returns the exit status so far. */
 static int ps_read(struct stepgate_options *options, int argc, char **argv)
 {
@@ -176,9 +221,10 @@ int main(int argc, char **argv)
     if (code < 0)
         return ps_fail(stepgate_exit_status(code), code);
     ps_install();
+    bool checks = ps_take(&argc, argv, "--check");
     int status = ps_read(options, argc, argv);
     if (status == EXIT_STATUS_OK)
-        status = ps_serve(options);
+        status = checks ? ps_check(options) : ps_serve(options);
     stepgate_options_delete(&options);
     return status;
 }

@@ -14,6 +14,7 @@
 
 #include "ps/server/aside.h"
 #include "ps/server/checkpoints.h"
+#include "ps/server/need.h"
 #include "ps/server/neighbour.h"
 #include "ps/server/sets.h"
 #include "ps/shard/shard.h"
@@ -22,6 +23,7 @@
 #include "transport/base/error.h"
 #include "transport/base/hosts.h"
 #include "transport/base/knob.h"
+#include "transport/base/limit.h"
 #include "transport/base/origin.h"
 #include "transport/base/pages.h"
 #include "transport/place/binding.h"
@@ -323,6 +325,7 @@ static int server_make_shard(struct stepgate_server *server, uint64_t incarnatio
                                   .stall_report_ms = knob_time_ms(knobs, "stall_report"),
                                   .step_timeout_ms = knob_time_ms(knobs, "step_timeout"),
                                   .memory_available = available_memory,
+                                  .memory_lockable = limit_lockable,
                                   .log = knobs->log};
 
     if (server->sets != NULL) {
@@ -400,11 +403,25 @@ static int server_make(struct stepgate_server *server)
     return status;
 }
 
-/* stepgate_server_new -- listens. */
-int stepgate_server_new(const struct stepgate_options *options, struct stepgate_server **out)
+/* server_need -- are the system's limits large enough? */
+static int server_need(const struct stepgate_server *server, void (*tell)(void *context, const char *line),
+                       void *context)
 {
-    if (options == NULL || out == NULL)
-        return error_set(STEPGATE_EINVAL, 0, "", "options and server must not be NULL");
+    const char *checkpoint = knob_text(&server->knobs, "checkpoint");
+    const struct need_wish wish = {.workers = server->workers,
+                                   .lanes = server->lanes,
+                                   .shards = server->ps.count > 0 ? (uint32_t)server->ps.count : 1,
+                                   .number = server->number,
+                                   .fabrics = server->fabrics,
+                                   .fabric_count = server->fabric_count,
+                                   .checkpoint = checkpoint != NULL ? checkpoint : ""};
+
+    return need_check(&wish, tell, context);
+}
+
+/* server_begin -- up to what must not fail later for want of something; *out is set also where it fails, unless there was no memory for it. */
+static int server_begin(const struct stepgate_options *options, struct stepgate_server **out)
+{
     struct stepgate_server *server = calloc(1, sizeof(*server));
     if (server == NULL)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for a server");
@@ -416,23 +433,55 @@ int stepgate_server_new(const struct stepgate_options *options, struct stepgate_
         return status;
     }
     mailbox_init(&server->mailbox);
+    *out = server;
     status = server_settings(server);
     if (status == 0)
         status = server_waiter(server, &server->waiter);
     server->asides.waiter = server->waiter;
+    return status == 0 ? server_open_all(server) : status;
+}
+
+/* server_give_up -- deletes; the last error stays. */
+static int server_give_up(struct stepgate_server **server, int status)
+{
+    struct stepgate_error error;
+
+    error_save(&error);
+    stepgate_server_delete(server);
+    if (status != 0)
+        error_restore(&error);
+    return status;
+}
+
+/* stepgate_server_check -- see server.h. */
+int stepgate_server_check(const struct stepgate_options *options,
+                          void (*tell)(void *context, const char *line), void *context)
+{
+    struct stepgate_server *server = NULL;
+
+    if (options == NULL || tell == NULL)
+        return error_set(STEPGATE_EINVAL, 0, "", "options and tell must not be NULL");
+    int status = server_begin(options, &server);
     if (status == 0)
-        status = server_open_all(server);
+        status = server_need(server, tell, context);
+    return server_give_up(&server, status);
+}
+
+/* stepgate_server_new -- listens. */
+int stepgate_server_new(const struct stepgate_options *options, struct stepgate_server **out)
+{
+    if (options == NULL || out == NULL)
+        return error_set(STEPGATE_EINVAL, 0, "", "options and server must not be NULL");
+    struct stepgate_server *server = NULL;
+    int status = server_begin(options, &server);
+    if (status == 0)
+        status = server_need(server, NULL, NULL);
     if (status == 0)
         status = server_bind(server);
     if (status == 0)
         status = server_make(server);
-    if (status != 0) {
-        struct stepgate_error error;
-        error_save(&error);
-        stepgate_server_delete(&server);
-        error_restore(&error);
-        return status;
-    }
+    if (status != 0)
+        return server_give_up(&server, status);
     server_say(server);
     *out = server;
     return 0;

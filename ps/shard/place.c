@@ -154,6 +154,27 @@ static uint32_t place_states(const struct shard_model *model)
            model->ahead;
 }
 
+/* place_fits -- is there so much memory, and may so much of it be registered? */
+static int place_fits(const struct shard_model *model, uint64_t total, uint64_t registered)
+{
+    const struct shard *shard = model->shard;
+    uint64_t there = shard->config.memory_available != NULL ? shard->config.memory_available() : UINT64_MAX;
+    uint64_t lockable = shard->config.memory_lockable != NULL ? shard->config.memory_lockable() : UINT64_MAX;
+
+    if (total > there)
+        return error_set(STEPGATE_ELIMIT, 0, "use more ps on more hosts, or free memory",
+                         "model %s needs %llu MiB on ps %u, %llu MiB are available", model->model->name,
+                         (unsigned long long)(total >> 20), shard->config.number,
+                         (unsigned long long)(there >> 20));
+    registered += shard->stats.memory_registered; /* of other models */
+    if (registered > lockable && place_networked(shard))
+        return error_set(STEPGATE_ELIMIT, 0, "ulimit -l unlimited, or --ulimit memlock=-1 for a container",
+                         "with model %s ps %u registers %llu KiB, the memlock limit is %llu KiB",
+                         model->model->name, shard->config.number,
+                         (unsigned long long)(registered + 1023) >> 10, (unsigned long long)(lockable >> 10));
+    return 0;
+}
+
 /* place_formula -- the memory that the model takes here, said before it is taken, and refused when it is not there. */
 static int place_formula(struct shard_model *model)
 {
@@ -179,12 +200,9 @@ static int place_formula(struct shard_model *model)
              model->depth, workers, (unsigned long long)plan->slot_bytes, workers,
              (unsigned long long)plan->aux_bytes, checkpoint, (unsigned long long)total,
              (double)total / 1048576.0, (unsigned long long)registered);
-    uint64_t there = shard->config.memory_available != NULL ? shard->config.memory_available() : UINT64_MAX;
-    if (total > there)
-        return error_set(STEPGATE_ELIMIT, 0, "use more ps on more hosts, or free memory",
-                         "model %s needs %llu MiB on ps %u, %llu MiB are available", m->name,
-                         (unsigned long long)(total >> 20), shard->config.number,
-                         (unsigned long long)(there >> 20));
+    int status = place_fits(model, total, registered);
+    if (status != 0)
+        return status;
     shard->stats.memory_promised += total;
     model->memory_total = total;
     shard->stats.memory_registered += registered;

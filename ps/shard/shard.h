@@ -51,6 +51,8 @@ struct shard_config {
     uint32_t
         reconnect; /* how often in a row the connections of a peer may break and be made anew; 0: never */
     uint64_t (*memory_available)(void); /* NULL: not looked at */
+    uint64_t (*memory_lockable)(
+        void); /* what may be registered where workers come over a network; NULL: not looked at */
     /* Runs work(what) in a thread of its own and then has shard_progress called; all such work is over before shard_delete. 0, or an error. NULL: what takes long
      * is done in between, and nobody hears of this ps meanwhile. */
     int (*aside)(void *context, void (*work)(void *what), void *what);

@@ -166,6 +166,8 @@ static int cluster_make_shard(struct cluster *c, uint32_t s)
                                   .join_timeout_ms = CLUSTER_JOIN_MS,
                                   .close_timeout_ms = 1000,
                                   .step_timeout_ms = job->step_timeout_ms,
+                                  .memory_available = job->memory,
+                                  .memory_lockable = job->lockable,
                                   .stall_report_ms = job->stall_report_ms,
                                   .log = {cluster_hear, c, LOG_WARN},
                                   .record = cluster_keep_set,

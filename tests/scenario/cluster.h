@@ -56,6 +56,8 @@ struct cluster_job {
     int64_t step_timeout_ms;         /* 0: none */
     int64_t stall_report_ms;         /* 0: none */
     bool blind;                      /* workers push without pulling first */
+    uint64_t (*memory)(void);        /* that each ps finds; NULL: enough */
+    uint64_t (*lockable)(void);      /* of it */
     struct store *store;             /* where checkpoints go; NULL: there are none */
     const uint32_t *replay;          /* sets as a job has recorded them, by step: bits of ranks; NULL: none */
 };

@@ -15,7 +15,6 @@
 #include "transport/verbs/region.h"
 #include "transport/verbs/verbs.h"
 
-#define ENDPOINT_FRAMES_BYTES ((size_t)(CREDIT_RECEIVES + ENDPOINT_STAGES) * FRAME_STRIDE)
 #define ENDPOINT_RNR_TIMER 12 /* 0.64 ms; the default of librdmacm is 655 ms. Credits make it never count. */
 
 /* endpoint_counter -- the queue's counter of a state, or NULL. */

@@ -39,7 +39,8 @@ struct owner {
 };
 #define OWNER_OF(pointer, type) ((type *)(void *)((char *)(pointer)-offsetof(type, owner)))
 
-#define ENDPOINT_STAGES 16U     /* registered frames for messages too long for inline */
+#define ENDPOINT_STAGES 16U /* registered frames for messages too long for inline */
+#define ENDPOINT_FRAMES_BYTES ((size_t)(CREDIT_RECEIVES + ENDPOINT_STAGES) * FRAME_STRIDE) /* registered */
 #define ENDPOINT_SIGNAL_MAX 16U /* every so many requests one is signalled */
 
 static_assert(ENDPOINT_SIGNAL_MAX <= ENDPOINT_STAGES,

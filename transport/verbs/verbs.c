@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "transport/verbs/verbs.h"
 
+#include <errno.h>
+
+#include "transport/base/error.h"
 #include "transport/verbs/connection.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/endpoint.h"
@@ -44,4 +47,21 @@ static const struct stepgate_transport_v1 verbs_table = {
 const struct stepgate_transport_v1 *verbs_transport(void)
 {
     return &verbs_table;
+}
+
+/* verbs_limits -- see verbs.h. */
+int verbs_limits(const struct stepgate_fabric *fabric, struct verbs_limits *out)
+{
+    const struct device *device = (const struct device *)fabric;
+    struct ibv_device_attr attr;
+
+    if (seam_query_device(device->context, &attr) != 0)
+        return error_set(STEPGATE_ESYSTEM, errno, NULL, "RDMA device %s does not tell its limits",
+                         device->name);
+    *out = (struct verbs_limits){.queue_pairs = (uint64_t)attr.max_qp,
+                                 .regions = (uint64_t)attr.max_mr,
+                                 .region_bytes = attr.max_mr_size,
+                                 .reads_in_flight = device->reads_in,
+                                 .endpoint_bytes = ENDPOINT_FRAMES_BYTES};
+    return 0;
 }
