@@ -101,10 +101,14 @@ static int need_device(struct need *need, const struct need_wish *wish, const st
               "fewer workers or lanes for each ps, or more ps");
     need_look(need, "bytes that may be locked", endpoints * limits.endpoint_bytes, limit_lockable(),
               "ulimit -l unlimited, or --ulimit memlock=-1 for a container");
+    if (limits.region_bytes >> 60 == 0) /* some devices say that there is no limit in other ways than by 0 */
+        snprintf(what, sizeof(what), "up to %" PRIu64 " MiB", limits.region_bytes >> 20);
+    else
+        snprintf(what, sizeof(what), "any size");
     need_say(need,
-             "%s: regions of up to %" PRIu64 " MiB, %" PRIu32
+             "%s: regions of %s, %" PRIu32
              " reads in flight for each connection; a model registers what its line at the start says",
-             fabric->device, limits.region_bytes >> 20, limits.reads_in_flight);
+             fabric->device, what, limits.reads_in_flight);
     return 0;
 }
 
