@@ -2,7 +2,6 @@
 #include "perf/port.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "transport/place/nic.h"
+#include "transport/verbs/counters.h"
 
 #define PORT_PATH 512
 #define PORT_DEVICES "/sys/class/infiniband"
@@ -147,21 +147,12 @@ void port_line(const json_t *c, char *out, size_t bytes)
 /* port_counters -- see port.h. */
 json_t *port_counters(const char *device, unsigned port)
 {
-    char path[PORT_PATH], line[64];
+    struct counters now;
     json_t *counters = json_object();
-    const struct dirent *entry;
 
-    snprintf(path, sizeof(path), PORT_DEVICES "/%s/ports/%u/hw_counters", device, port);
-    DIR *folder = opendir(path);
-    while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        if (entry->d_name[0] == '.' || strcmp(entry->d_name, "lifespan") == 0)
-            continue;
-        snprintf(path, sizeof(path), "ports/%u/hw_counters/%.200s", port, entry->d_name);
-        if (port_read(device, path, line, sizeof(line)))
-            json_object_set_new(counters, entry->d_name, json_integer(atoll(line)));
-    }
-    if (folder != NULL)
-        closedir(folder);
+    counters_read(COUNTERS_SYS, device, port, &now);
+    for (size_t i = 0; i < now.count; i++)
+        json_object_set_new(counters, now.list[i].name, json_integer((json_int_t)now.list[i].value));
     return counters;
 }
 

@@ -9,25 +9,29 @@
 /* completion_failed -- the first bad status ends the connection; its words tell what the device met. */
 static void completion_failed(struct endpoint *endpoint, const struct ibv_wc *wc)
 {
+    char trouble[384] = "";
+
     if (endpoint->state < ENDPOINT_UP)
         return; /* siw flushes the receives of a refused connection before its event, which knows the reason, comes */
+    if (wc->status != IBV_WC_WR_FLUSH_ERR)
+        device_trouble(endpoint->domain->device, endpoint->id->port_num, trouble, sizeof(trouble));
     switch (wc->status) {
     case IBV_WC_RETRY_EXC_ERR:
         endpoint_close(endpoint, STEPGATE_EPEER, "is the peer's host up, and the network?",
-                       "the peer's device does not answer (%s)", ibv_wc_status_str(wc->status));
+                       "the peer's device does not answer (%s)%s", ibv_wc_status_str(wc->status), trouble);
         return;
     case IBV_WC_REM_ACCESS_ERR:
     case IBV_WC_REM_INV_REQ_ERR:
     case IBV_WC_REM_OP_ERR:
-        endpoint_close(endpoint, STEPGATE_EPEER, NULL, "the peer's device refused the access (%s)",
-                       ibv_wc_status_str(wc->status));
+        endpoint_close(endpoint, STEPGATE_EPEER, NULL, "the peer's device refused the access (%s)%s",
+                       ibv_wc_status_str(wc->status), trouble);
         return;
     case IBV_WC_WR_FLUSH_ERR:
         endpoint_closed(endpoint, NULL, "the connection was closed by the peer");
         return;
     default:
-        endpoint_close(endpoint, STEPGATE_EPEER, NULL, "the device failed an operation: %s (vendor %#x)",
-                       ibv_wc_status_str(wc->status), wc->vendor_err);
+        endpoint_close(endpoint, STEPGATE_EPEER, NULL, "the device failed an operation: %s (vendor %#x)%s",
+                       ibv_wc_status_str(wc->status), wc->vendor_err, trouble);
     }
 }
 

@@ -195,6 +195,21 @@ int device_vector(struct device *device)
     return count > 0 ? (int)(next % (unsigned)count) : 0;
 }
 
+/* device_trouble -- see device.h. */
+void device_trouble(const struct device *device, unsigned port, char *out, size_t bytes)
+{
+    struct counters now;
+    char words[256];
+
+    out[0] = '\0';
+    if (port < 1 || port > DEVICE_PORTS_MAX)
+        return;
+    counters_read(COUNTERS_SYS, device->name, port, &now);
+    counters_trouble(&device->counters[port - 1], &now, words, sizeof(words));
+    if (words[0] != '\0')
+        snprintf(out, bytes, " (%s port %u since the start: %s)", device->name, port, words);
+}
+
 /* device_open -- opens the device with an address, with a name, from which a peer is reached, or the first that is up. */
 int device_open(const struct stepgate_fabric_options *options, struct stepgate_fabric **out)
 {
@@ -230,6 +245,8 @@ int device_open(const struct stepgate_fabric_options *options, struct stepgate_f
     if ((ret = device_limits(device)) != 0 || (ret = device_nonblocking(device)) != 0)
         goto fail;
     device_options(device, options);
+    for (unsigned p = 0; p < DEVICE_PORTS_MAX; p++)
+        counters_read(COUNTERS_SYS, device->name, p + 1, &device->counters[p]);
     *out = fabric;
     return 0;
 fail:

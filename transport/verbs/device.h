@@ -7,7 +7,10 @@
 #include <stdbool.h>
 
 #include "stepgate/transport.h"
+#include "transport/verbs/counters.h"
 #include "transport/verbs/seam.h"
+
+#define DEVICE_PORTS_MAX 2 /* whose counters are kept */
 
 struct device {
     struct stepgate_fabric base;
@@ -26,6 +29,7 @@ struct device {
     uint64_t piece_bytes;
     uint32_t operations; /* ring of an endpoint: a power of two */
     int connect_timeout_ms;
+    struct counters counters[DEVICE_PORTS_MAX]; /* of ports 1 and up, when it was opened; constant */
     atomic_uint vector; /* of the next queue, before it is cut down to those that there are */
     atomic_int fatal;   /* set by whoever met the event, read by every queue: relaxed, it orders nothing */
 };
@@ -42,6 +46,8 @@ int device_open(const struct stepgate_fabric_options *options, struct stepgate_f
 void device_delete(struct stepgate_fabric **fabric);
 int domain_new(struct stepgate_fabric *fabric, struct stepgate_domain **out);
 void domain_delete(struct stepgate_domain **domain);
+/* device_trouble -- what the device has counted of trouble at a port since it was opened, as a part of a sentence: " (rxe0 port 1 since the start: ...)"; "" where there is nothing to tell. */
+void device_trouble(const struct device *device, unsigned port, char *out, size_t bytes);
 /* device_vector -- the completion vector of a new queue: each takes the next one, so that those of several lanes interrupt several processors. */
 int device_vector(struct device *device);
 /* device_ack_timeout -- the exponent t for which (retries + 1) * 4.096 us * 2^t is at most half the peer time-out. */
