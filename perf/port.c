@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "transport/base/counters.h"
 #include "transport/place/nic.h"
-#include "transport/verbs/counters.h"
 
 #define PORT_PATH 512
 #define PORT_DEVICES "/sys/class/infiniband"

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "stepgate/transport.h"
-#include "transport/verbs/counters.h"
+#include "transport/base/counters.h"
 #include "transport/verbs/seam.h"
 
 #define DEVICE_PORTS_MAX 2 /* whose counters are kept */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "transport/verbs/counters.h"
+#include "transport/base/counters.h"
 
 #include <dirent.h>
 #include <stdbool.h>

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "transport/verbs/counters.h"
+#include "transport/base/counters.h"
 
 static char sys[] = "/tmp/test-counters-XXXXXX";
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* counters -- what a device counts at a port: read twice, it tells what the network did in between. */
-#ifndef TRANSPORT_VERBS_COUNTERS_H
-#define TRANSPORT_VERBS_COUNTERS_H
+/* counters -- what an RDMA device counts at a port: read twice, it tells what the network did in between. */
+#ifndef TRANSPORT_BASE_COUNTERS_H
+#define TRANSPORT_BASE_COUNTERS_H
 
 #include <stddef.h>
 #include <stdint.h>
