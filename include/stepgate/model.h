@@ -56,11 +56,12 @@ int stepgate_model_variable(struct stepgate_model *model, const char *name, int 
  *   "learning_rate_scale"  a number from 0 to 1e30      (1): the rate of this variable is learning_rate times this, a product in the type it is computed in
  *   "decays"               yes | no                     (yes): l2_decay and weight_decay hold; usually no for biases and normalisations
  *   "frozen"               yes | no                     (no): keeps its value; nothing is applied to it
- *   "average"              yes | no                     (yes with average_decay): has a moving average
+ *   "average"              yes | no                     (yes with average_decay): has a moving average; never of a frozen one
  *   "gradient_dtype"       f32 | f64 | f16 | bf16       (the variable's): of the gradients that are pushed; widened before they are summed,
  *                                                       never wider than what the variable is computed in
  *   of sparse variables:
- *   "rows_max"             n >= 1, needed               most rows of one push; more than there are is cut to all
+ *   "rows_max"             n >= 1, needed               most rows of one push, repeated ones counted each time; more than there
+ *                                                     are is cut to all
  *   "row_mean"             rows | replicas              (rows): a row's sum is divided by the number of contributions that hold the row, as
  *                                                       TensorFlow does, or by the number of all contributions, as for a dense variable
  *   of assigned variables:
@@ -107,7 +108,8 @@ int stepgate_model_variable_set(struct stepgate_model *model, int id, const char
  *        adam      m += (g - m) * (1 - beta1); s += (g * g - s) * (1 - beta2); v -= m * lr_t / (sqrt(s) + epsilon) with
  *                  lr_t = lr * sqrt(1 - beta2^t) / (1 - beta1^t), t = updates so far + 1 (a skipped step is none)
  *                  The numbers of an optimizer (rates, betas, powers) have the type that the variable is computed in, as in TensorFlow's kernels:
- *                  f64 for f64 variables, f32 for all others
+ *                  f64 for f64 variables, f32 for all others; so have 1 - beta and lr_t. With torch, 1 - beta, lr / (1 - beta1^t) and the root of
+ *                  1 - beta2^t are computed in f64, as Python does, and rounded once
  *                  torch: the same m, s = beta2 * s + (1 - beta2) * g * g;
  *                  v -= lr / (1 - beta1^t) * (m / (sqrt(s) / sqrt(1 - beta2^t) + epsilon))
  *        adamw     v -= lr * weight_decay * v, then adam

@@ -31,13 +31,14 @@ void optimizer_powers_next(const struct model *model, struct optimizer_powers *p
     powers->wide_beta2_power *= model->beta2;
 }
 
-/* hyper_bias -- what adam makes of the rate: for f32 in double, from what is f32, rounded once. */
+/*
+ * hyper_bias -- what adam makes of the rate. TensorFlow's kernels compute it, for f32, from what is f32 and in f32, PyTorch in double, from double: rounded once.
+ */
 static void hyper_bias(const struct model *model, const struct optimizer_powers *powers,
                        struct optimizer_hyper *out)
 {
-    double rate = number_rounded_f32(out->in_f64.rate), t = (double)powers->updates + 1;
-
     if (model->torch) {
+        double rate = number_rounded_f32(out->in_f64.rate), t = (double)powers->updates + 1;
         double left = 1 - pow(model->beta1, t);
         out->in_f64.alpha = out->in_f64.rate / left;
         out->in_f32.alpha = (float)(rate / left);
@@ -46,8 +47,7 @@ static void hyper_bias(const struct model *model, const struct optimizer_powers 
     } else {
         out->in_f64.alpha =
             out->in_f64.rate * sqrt(1 - powers->wide_beta2_power) / (1 - powers->wide_beta1_power);
-        out->in_f32.alpha =
-            (float)(rate * sqrt(1 - (double)powers->beta2_power) / (1 - (double)powers->beta1_power));
+        out->in_f32.alpha = out->in_f32.rate * sqrtf(1 - powers->beta2_power) / (1 - powers->beta1_power);
     }
 }
 
@@ -63,18 +63,25 @@ static double hyper_average_rate(const struct model *model, uint64_t step)
     return 1 - decay;
 }
 
-/* hyper_narrow -- each rounded once; what was computed from others (alpha, decay) is not what f32 computes from those. */
-static struct optimizer_scalars_f32 hyper_narrow(const struct optimizer_scalars_f64 *wide)
+/* hyper_rest -- 1 - x in f32: TensorFlow's kernels subtract what is f32, PyTorch rounds the difference. */
+static float hyper_rest(const struct model *model, double x)
+{
+    return model->torch ? (float)(1 - x) : 1 - (float)x;
+}
+
+/* hyper_narrow -- each rounded once. */
+static struct optimizer_scalars_f32 hyper_narrow(const struct model *model,
+                                                 const struct optimizer_scalars_f64 *wide)
 {
     return (struct optimizer_scalars_f32){
         .rate = (float)wide->rate,
         .momentum = (float)wide->momentum,
         .rho = (float)wide->rho,
-        .one_minus_rho = (float)wide->one_minus_rho,
+        .one_minus_rho = hyper_rest(model, wide->rho),
         .beta1 = (float)wide->beta1,
         .beta2 = (float)wide->beta2,
-        .one_minus_beta1 = (float)wide->one_minus_beta1,
-        .one_minus_beta2 = (float)wide->one_minus_beta2,
+        .one_minus_beta1 = hyper_rest(model, wide->beta1),
+        .one_minus_beta2 = hyper_rest(model, wide->beta2),
         .epsilon = (float)wide->epsilon,
         .alpha = (float)wide->rate,
         .root2 = (float)wide->root2,
@@ -108,11 +115,12 @@ void optimizer_hyper_at(const struct model *model, uint64_t step, const struct o
         .average_rate = hyper_average_rate(model, step),
         .scale = 1,
     };
-    out->in_f32 = hyper_narrow(&out->in_f64);
+    out->in_f32 = hyper_narrow(model, &out->in_f64);
     if (model->optimizer == MODEL_ADAM || model->optimizer == MODEL_ADAMW)
         hyper_bias(model, powers, out);
     if (model->optimizer == MODEL_ADAMW) {
         out->in_f64.decay = rate * model->weight_decay;
-        out->in_f32.decay = (float)(number_rounded_f32(rate) * model->weight_decay);
+        out->in_f32.decay = model->torch ? (float)(number_rounded_f32(rate) * model->weight_decay)
+                                         : (float)rate * (float)model->weight_decay;
     }
 }

@@ -35,10 +35,10 @@ void rule_scalars_at(const struct reference *r, bool wide, struct rule_scalars *
     *out = (struct rule_scalars){.rate = rate, .scale = 1, .alpha = rate, .root2 = 1};
     out->momentum = R(s->momentum);
     out->rho = R(s->rho);
-    out->one_minus_rho = R(1 - s->rho);
+    out->one_minus_rho = R(1 - (s->torch ? s->rho : R(s->rho)));
     out->beta2 = R(s->beta2);
-    out->one_minus_beta1 = R(1 - s->beta1);
-    out->one_minus_beta2 = R(1 - s->beta2);
+    out->one_minus_beta1 = R(1 - (s->torch ? s->beta1 : R(s->beta1)));
+    out->one_minus_beta2 = R(1 - (s->torch ? s->beta2 : R(s->beta2)));
     out->epsilon = R(s->epsilon);
     out->l2 = R(s->l2);
     out->clip_value = R(s->clip_value);
@@ -46,14 +46,14 @@ void rule_scalars_at(const struct reference *r, bool wide, struct rule_scalars *
         d = (1 + n) / (10 + n);
     out->average_rate = s->average_decay > 0 ? R(1 - d) : 0;
     if (s->optimizer == MODEL_ADAMW)
-        out->decay = R(rate * s->weight_decay);
+        out->decay = R(rate * (s->torch ? s->weight_decay : R(s->weight_decay)));
     if (s->optimizer != MODEL_ADAM && s->optimizer != MODEL_ADAMW)
         return;
     if (s->torch) {
         out->alpha = R(rate / (1 - pow(s->beta1, t)));
         out->root2 = R(sqrt(1 - pow(s->beta2, t)));
     } else {
-        out->alpha = R(rate * sqrt(1 - power2) / (1 - power1));
+        out->alpha = R(R(rate * R(sqrt(R(1 - power2)))) / R(1 - power1));
     }
 }
 

@@ -708,7 +708,8 @@ static double single_alpha(const struct single *s, int type)
     double first = type == STEPGATE_F64 ? s->wide_power1 : (double)s->power1,
            second = type == STEPGATE_F64 ? s->wide_power2 : (double)s->power2;
 
-    return bits_round(type, rate * sqrt(1 - second) / (1 - first));
+    double root = bits_round(type, sqrt(bits_round(type, 1 - second)));
+    return bits_round(type, bits_round(type, rate * root) / bits_round(type, 1 - first));
 }
 
 /* single_element -- the optimizer on one element with gradient g. */
@@ -724,12 +725,12 @@ static double single_element(const struct single *s, int v, uint64_t i, double g
     case 's': return R(var - R(rate * g));
     case 'm': *a = R(R(m * *a) + g); return R(var - R(rate * *a));
     case 'r':
-        *a = R(*a + R(R(R(g * g) - *a) * R(1 - 0.9)));
+        *a = R(*a + R(R(R(g * g) - *a) * R(1 - R(0.9))));
         *b = R(R(m * *b) + R(R(rate * g) / R(sqrt(R(*a + R(1e-10))))));
         return R(var - *b);
     default:
-        *a = R(*a + R(R(g - *a) * R(1 - 0.9)));
-        *b = R(*b + R(R(R(g * g) - *b) * R(1 - 0.999)));
+        *a = R(*a + R(R(g - *a) * R(1 - R(0.9))));
+        *b = R(*b + R(R(R(g * g) - *b) * R(1 - R(0.999))));
         return R(var - R(R(*a * alpha) / R(R(sqrt(*b)) + R(1e-8))));
     }
 #undef R

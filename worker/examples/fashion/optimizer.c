@@ -31,14 +31,19 @@ static bool optimizer_is_adam(const struct recipe *recipe)
 static void optimizer_correct(const struct optimizer *optimizer, struct optimizer_scalars *out)
 {
     const struct recipe *recipe = optimizer->recipe;
-    double rate = (double)out->rate, t = (double)optimizer->updates + 1.0;
     if (recipe->formula == RECIPE_FORMULA_TORCH) {
+        double rate = (double)out->rate, t = (double)optimizer->updates + 1.0;
         out->alpha = (float)(rate / (1.0 - pow(recipe->beta1, t)));
         out->root = (float)sqrt(1.0 - pow(recipe->beta2, t));
     } else {
-        out->alpha = (float)(rate * sqrt(1.0 - (double)optimizer->beta2_power) /
-                             (1.0 - (double)optimizer->beta1_power));
+        out->alpha = out->rate * sqrtf(1.0F - optimizer->beta2_power) / (1.0F - optimizer->beta1_power);
     }
+}
+
+/* optimizer_rest -- 1 - x: TensorFlow subtracts what is f32 already */
+static float optimizer_rest(const struct recipe *recipe, double x)
+{
+    return recipe->formula == RECIPE_FORMULA_TORCH ? (float)(1.0 - x) : 1.0F - (float)x;
 }
 
 /* optimizer_at -- the numbers of the next update */
@@ -49,16 +54,18 @@ struct optimizer_scalars optimizer_at(const struct optimizer *optimizer, uint64_
         .rate = schedule_rate(&recipe->schedule, step),
         .momentum = (float)recipe->momentum,
         .rho = (float)recipe->rho,
-        .one_minus_rho = (float)(1.0 - recipe->rho),
+        .one_minus_rho = optimizer_rest(recipe, recipe->rho),
         .beta2 = (float)recipe->beta2,
-        .one_minus_beta1 = (float)(1.0 - recipe->beta1),
-        .one_minus_beta2 = (float)(1.0 - recipe->beta2),
+        .one_minus_beta1 = optimizer_rest(recipe, recipe->beta1),
+        .one_minus_beta2 = optimizer_rest(recipe, recipe->beta2),
         .epsilon = (float)recipe->epsilon,
     };
     if (optimizer_is_adam(recipe))
         optimizer_correct(optimizer, &scalars);
     if (recipe->optimizer == RECIPE_ADAMW)
-        scalars.decay = (float)((double)scalars.rate * recipe->weight_decay);
+        scalars.decay = recipe->formula == RECIPE_FORMULA_TORCH
+                            ? (float)((double)scalars.rate * recipe->weight_decay)
+                            : scalars.rate * (float)recipe->weight_decay;
     return scalars;
 }
 

@@ -56,10 +56,24 @@ static void what_does_not_change_is_rounded_once(void **state)
     struct model *model = model_of(MODEL_RMSPROP, false);
     struct optimizer_scalars_f32 h = hyper_at(model, 7).in_f32;
     assert_true(h.rate == 0.003f && h.momentum == 0.85f && h.rho == 0.97f && h.epsilon == 1e-7f);
-    assert_true(h.one_minus_rho == (float)(1 - 0.97) && h.beta1 == 0.9f && h.beta2 == 0.999f);
-    assert_true(h.one_minus_beta1 == (float)(1 - 0.9) && h.one_minus_beta2 == (float)(1 - 0.999));
+    assert_true(h.beta1 == 0.9f && h.beta2 == 0.999f);
     assert_true(h.l2 == 0.0005f && h.clip_value == 1.1f && h.scale == 1 && h.root2 == 1 && h.decay == 0);
     model_delete(&model);
+}
+
+static void what_is_left_of_one_is_what_the_formulas_own_subtract(void **state)
+{
+    (void)state;
+    for (int torch = 0; torch < 2; torch++) {
+        struct model *model = model_of(MODEL_RMSPROP, torch != 0);
+        struct optimizer_scalars_f32 h = hyper_at(model, 7).in_f32;
+        /* T(1) - beta() of TensorFlow's kernels; 1 - beta of PyTorch's Python, which becomes f32 then */
+        assert_true(h.one_minus_rho == (torch ? (float)(1 - 0.97) : 1.0f - 0.97f));
+        assert_true(h.one_minus_beta1 == (torch ? (float)(1 - 0.9) : 1.0f - 0.9f));
+        assert_true(h.one_minus_beta2 == (torch ? (float)(1 - 0.999) : 1.0f - 0.999f));
+        model_delete(&model);
+    }
+    assert_true(1.0f - 0.999f != (float)(1 - 0.999));
 }
 
 static void what_f64_gets_is_not_rounded(void **state)
@@ -135,8 +149,9 @@ static void alpha_is_what_tensorflow_documents(void **state)
     float first = 0.9f, second = 0.999f;
     for (uint64_t step = 0; step < 300; step++) {
         struct optimizer_scalars_f32 h = hyper_at(model, step).in_f32;
-        double exact = (double)0.003f * sqrt(1 - (double)second) / (1 - (double)first), t = (double)step + 1;
-        assert_true(h.alpha == (float)exact && h.root2 == 1 && h.decay == 0);
+        double t = (double)step + 1;
+        float root = sqrtf(1 - second), above = 0.003f * root;
+        assert_true(h.alpha == above / (1 - first) && h.root2 == 1 && h.decay == 0);
         double documented = 0.003 * sqrt(1 - pow(0.999, t)) / (1 - pow(0.9, t));
         assert_true(fabs((double)h.alpha / documented - 1) <
                     1e-4); /* the powers in f32 are no better in the first steps */
@@ -194,6 +209,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_does_not_change_is_rounded_once),
+        cmocka_unit_test(what_is_left_of_one_is_what_the_formulas_own_subtract),
         cmocka_unit_test(what_f64_gets_is_not_rounded),
         cmocka_unit_test(the_bias_of_f64_is_corrected_in_f64),
         cmocka_unit_test(the_rate_is_the_one_of_the_step),
