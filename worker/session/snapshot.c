@@ -116,11 +116,14 @@ void session_snapshot_cancel(struct session_model *model, uint64_t now)
     struct session_snapshot *snapshot = &model->snapshot;
     const struct message done = {
         .kind = MESSAGE_SNAPSHOT_DONE, .model = model->number, .offset = snapshot->id};
+    struct stepgate_error why;
 
     if (!snapshot->active)
         return;
     snapshot->active = false;
-    link_send(&model->session->shards[0].control.link, &done, now);
+    error_save(&why); /* of whoever gives up: that a lost ps cannot be told is no news */
+    if (link_send(&model->session->shards[0].control.link, &done, now) != 0)
+        error_restore(&why);
 }
 
 /* session_snapshot_break -- see inside.h. */

@@ -176,12 +176,32 @@ static void worker_push(struct job *j, uint32_t w)
     good(session_finish(model, 1, job_now(j)));
 }
 
+/* race_open -- a job of two workers that have committed. */
+static void race_open(struct job *j, const char *update, uint32_t replicas, uint64_t seed)
+{
+    char text[16];
+
+    job_up(j, seed);
+    job_variable(j, "large", STEPGATE_TRAINED, STEPGATE_F32, ELEMENTS, 1);
+    job_variable(j, "small", STEPGATE_TRAINED, STEPGATE_F64, 1, 33);
+    job_variable(j, "table", STEPGATE_SPARSE, STEPGATE_F64, ROWS, WIDTH);
+    job_option(j, TABLE, "rows_max", "10");
+    job_set(j, "learning_rate", "1");
+    job_set(j, "optimizer", "momentum");
+    job_set(j, "momentum", "0");
+    job_set(j, "update", update);
+    if (replicas > 0) {
+        snprintf(text, sizeof(text), "%u", replicas);
+        job_set(j, "replicas_to_aggregate", text);
+    }
+    job_commit(j);
+}
+
 /* race -- workers that train, and observers that come and go. */
 static uint64_t race(bool mapped, const char *update, uint32_t replicas, uint64_t seed)
 {
     static struct watcher watcher[2];
     uint64_t retries = 0;
-    char text[16];
     struct job j = {.mapped = mapped,
                     .shards = (uint32_t)(1 + seed % 3),
                     .lanes = 2,
@@ -190,20 +210,7 @@ static uint64_t race(bool mapped, const char *update, uint32_t replicas, uint64_
                     .cut_bytes = 20000,
                     .chunk_bytes = 4096};
 
-    job_up(&j, seed);
-    job_variable(&j, "large", STEPGATE_TRAINED, STEPGATE_F32, ELEMENTS, 1);
-    job_variable(&j, "small", STEPGATE_TRAINED, STEPGATE_F64, 1, 33);
-    job_variable(&j, "table", STEPGATE_SPARSE, STEPGATE_F64, ROWS, WIDTH);
-    job_option(&j, TABLE, "rows_max", "10");
-    job_set(&j, "learning_rate", "1");
-    job_set(&j, "optimizer", "momentum");
-    job_set(&j, "momentum", "0");
-    job_set(&j, "update", update);
-    if (replicas > 0) {
-        snprintf(text, sizeof(text), "%u", replicas);
-        job_set(&j, "replicas_to_aggregate", text);
-    }
-    job_commit(&j);
+    race_open(&j, update, replicas, seed);
     memset(watcher, 0, sizeof(watcher));
     for (uint32_t o = 0; o < 2; o++)
         watcher_up(&j, &watcher[o], 2000 + o);
@@ -266,12 +273,43 @@ static void observers_read_whole_steps_of_tf_and_async(void **state)
     races("async", 0);
 }
 
+static void who_gives_up_a_copy_of_a_lost_ps_keeps_the_reason(void **state)
+{
+    static struct watcher watcher;
+    static const int large[] = {LARGE};
+    struct job j = {
+        .mapped = true, .shards = 2, .lanes = 1, .workers = 2, .group_bytes = 16384, .cut_bytes = 20000};
+    void *const copy[] = {watcher.large};
+    struct stepgate_error lost, after;
+    int status;
+    (void)state;
+
+    race_open(&j, "strict", 0, 1);
+    watcher_up(&j, &watcher, 2000);
+    world_partition(j.ps[0].node, watcher.self.node);
+    do {
+        job_move(&j);
+        status =
+            session_snapshot_try(watcher.self.model, SESSION_PARAMETERS, large, 1, copy, job_now(&j), NULL);
+    } while (status == -STEPGATE_EAGAIN);
+    error_save(&lost);
+    assert_int_equal(status, -STEPGATE_ELOST);
+    assert_non_null(strstr(lost.text, "ps 0"));
+    session_snapshot_cancel(watcher.self.model, job_now(&j));
+    error_save(&after);
+    assert_int_equal(after.code, lost.code);
+    assert_string_equal(after.text, lost.text);
+    watcher_down(&j, &watcher, false);
+    job_down(&j);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(observers_read_whole_steps_in_lockstep),
         cmocka_unit_test(observers_read_whole_steps_without_everybody),
         cmocka_unit_test(observers_read_whole_steps_of_tf_and_async),
+        cmocka_unit_test(who_gives_up_a_copy_of_a_lost_ps_keeps_the_reason),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
