@@ -20,6 +20,7 @@
 #include "worker/launch/sink.h"
 
 #define CREW_GRACE_MS 2000 /* beyond what a process may take to close */
+#define CREW_TELL_MS 1000  /* most jobs have ended by then, and say why themselves */
 #define CREW_KEEP_MS 20000 /* as long as a ps tries to write its last checkpoint */
 #define CREW_DRAIN_MS 500  /* for outputs that somebody outside the process groups holds open */
 
@@ -46,6 +47,7 @@ struct crew {
     bool lost;    /* it is said that the output does not arrive */
     int64_t close_ms;
     uint64_t address_at; /* by then every ps has said its address */
+    uint64_t tell_at;    /* when it is said who failed, if the others have not ended by then */
     uint64_t servers_at; /* when the ps get SIGTERM */
     uint64_t term_at;    /* when everybody does */
     uint64_t kill_at;
@@ -301,6 +303,8 @@ static void crew_on_end(struct crew *crew, size_t index, uint64_t now)
 
     if (unasked && !spared && (child_failed(child) || early) && crew_blame(crew, child))
         crew->failed = (int)index;
+    if (crew->failed == (int)index)
+        crew_earlier(&crew->tell_at, clock_after(now, CREW_TELL_MS));
     if (crew->failed >= 0)
         crew_end_soon(crew, now, early ? 0 : crew->close_ms + CREW_GRACE_MS);
     if (crew_running(crew, false) == 0 && crew->phase == CREW_WORKING)
@@ -389,6 +393,18 @@ static void crew_on_lost(struct crew *crew, uint64_t now)
     crew_say(crew, line);
 }
 
+/* crew_tell -- in some modes of a job the others do not notice that a worker is gone: why they are stopped nonetheless is said before. */
+static void crew_tell(struct crew *crew)
+{
+    char line[320], words[160];
+    bool spares = !crew_is_server(crew, (size_t)crew->failed) && !crew->plan->spare;
+
+    child_describe(&crew->members[crew->failed].child, words, sizeof(words));
+    snprintf(line, sizeof(line), "%s; the others are stopped if they do not end by themselves%s", words,
+             spares ? " (--spare-workers lets them go on)" : "");
+    crew_say(crew, line);
+}
+
 /* crew_on_time -- what is due by now. */
 static void crew_on_time(struct crew *crew, uint64_t now)
 {
@@ -398,6 +414,11 @@ static void crew_on_time(struct crew *crew, uint64_t now)
             STEPGATE_EJOIN, 0, "look at its messages above; join-timeout sets how long to wait",
             "ps %d did not say in time where it listens", crew_silent_server(crew, crew->plan->servers));
         crew_fail(crew, code, now);
+    }
+    if (now >= crew->tell_at) {
+        crew->tell_at = CLOCK_NEVER;
+        if (crew->stop == 0 && crew_running(crew, false) > 0)
+            crew_tell(crew);
     }
     if (now >= crew->servers_at || now >= crew->term_at) {
         crew_signal(crew, true, SIGTERM, true);
@@ -426,6 +447,7 @@ static int crew_timeout(const struct crew *crew, uint64_t now)
 {
     uint64_t next = crew->address_at;
 
+    crew_earlier(&next, crew->tell_at);
     crew_earlier(&next, crew->servers_at);
     crew_earlier(&next, crew->term_at);
     crew_earlier(&next, crew->kill_at);
@@ -560,6 +582,7 @@ static int crew_init(struct crew *crew, const struct crew_plan *plan)
                           .failed = -1,
                           .close_ms = knob_time_ms(plan->knobs, "close_timeout"),
                           .keeps = folder != NULL && folder[0] != '\0',
+                          .tell_at = CLOCK_NEVER,
                           .servers_at = CLOCK_NEVER,
                           .term_at = CLOCK_NEVER,
                           .kill_at = CLOCK_NEVER,
