@@ -122,7 +122,7 @@ int stepgate_model_variable_set(struct stepgate_model *model, int id, const char
  *   "weight_decay"          from 0 to 1e30             (0.01) adamw: the decoupled decay
  *   "l2_decay"              from 0 to 1e30             (0: off) all but none: g += l2_decay * v before the formula; not the same as
  *                                                      weight_decay where the optimizer scales g
- *   "clip_norm"             from 0 to 1e30             (0: off): a worker's gradient whose norm is greater is scaled down to this norm before it
+ *   "clip_norm"             from 0 to 1e30             (0: off): a worker's gradient whose norm, over all variables that are not frozen, is greater is scaled down to it before it
  *                                                      is summed
  *   "clip_global_norm"      from 0 to 1e30             (0: off) strict, tf: the mean is scaled down to this norm over all variables together
  *   "clip_value"            from 0 to 1e30             (0: off): then each element of g is clipped to [-clip_value, clip_value]

@@ -82,7 +82,7 @@ struct stepgate_contributions {
     uint64_t non_finite; /* dropped, or made everybody skip */
     uint64_t empty;      /* abandoned, or of weight 0 */
 };
-/* stepgate_model_contributions -- what became of the contributions of worker `rank` so far. Errors: EAGAIN, ETIMEOUT, EINVAL, ELOST. */
+/* stepgate_model_contributions -- what became of the contributions of worker `rank` since this job was started: a job that goes on from a checkpoint counts anew. Errors: EAGAIN, ETIMEOUT, EINVAL, ELOST. */
 int stepgate_model_contributions(struct stepgate_model *model, int rank, int ms,
                                  struct stepgate_contributions *counts);
 

@@ -113,7 +113,9 @@ static int check_tokens(const struct model *model, uint32_t replicas, uint32_t w
 
     if (model_initial_tokens(model, workers) < least)
         return error_set(STEPGATE_EINVAL, 0, "set more initial_tokens, or leave them out",
-                         "model %s: at least %u initial tokens are needed", model->name, least);
+                         "model %s: at least %u initial tokens are needed, R - T: with fewer no step could "
+                         "ever be complete",
+                         model->name, least);
     if (model_tokens_per_step(model, workers) < replicas)
         return error_set(STEPGATE_EINVAL, 0, "set more tokens_per_step, or leave them out",
                          "model %s: at least %u tokens per step are needed", model->name, replicas);

@@ -287,7 +287,7 @@ int stepgate_model_slot(struct stepgate_model *model, int id, const char *name, 
     while (slot != NULL && strcmp(slot, name) != 0)
         slot = session_slot_name(model->session, ++index);
     if (slot == NULL)
-        return error_set(STEPGATE_ENOENT, 0, "stepgate_model_slot_name lists those of each variable",
+        return error_set(STEPGATE_ENOENT, 0, "stepgate_model_slot_name lists those of the model",
                          "the optimizer has no slot `%.60s`", name);
     struct tune_snapshot snapshot = {
         .model = model->session, .what = SESSION_SLOT + index, .ids = &id, .count = 1, .out = &out};

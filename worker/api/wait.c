@@ -119,7 +119,7 @@ int wait_until(struct stepgate_job *job, int ms, int64_t fallback_ms, int timeou
         now = clock_now();
         if (now >= deadline) {
             char whom[256];
-            session_waits_for(job->session, whom, sizeof(whom));
+            session_waits_for(job->session, clock_now(), whom, sizeof(whom));
             status =
                 error_set(timeout_code, 0, "a longer time-out, or a look at the peers that are waited for",
                           "no %s within %llu ms; waiting for %s", what,

@@ -13,9 +13,9 @@ enum session_tag { SESSION_CONTROL = 0, SESSION_PUSH = 1, SESSION_PULL = 2 };
 
 /* A link with what is needed to try again while joining. */
 struct session_connection {
-    struct link link; /* link.owner: the session_shard, link.tag: enum session_tag + 4 * lane */
-    uint64_t retry_at;
-    unsigned attempts;
+    struct link link;            /* link.owner: the session_shard, link.tag: enum session_tag + 4 * lane */
+    uint64_t retry_at, tried_at; /* the next and the last attempt to connect */
+    unsigned attempts;           /* that have failed */
 };
 
 struct session_shard {

@@ -372,6 +372,7 @@ static void session_attend(struct session *session, struct session_shard *shard,
         hello.purpose = purpose;
         hello.lane = (uint16_t)lane;
         const struct session_route *route = &session->routes[shard->route];
+        connection->tried_at = now;
         if (link_connect(link, route->queue, route->domain, shard->address, &hello, now) != 0)
             session_down(session, shard, connection, now);
     } else if (link_progress(link, now) == LINK_WENT_DOWN) {
@@ -393,9 +394,27 @@ bool session_is_up(const struct session *session, const struct session_shard *sh
     return true;
 }
 
-/* session_missing -- words the shards that are not connected; returns how many are. */
-static uint32_t session_missing(const struct session *session, char *text, size_t size)
+/* session_missing_one -- words how far a shard's connections have come: what came of the last attempt, and when that was. */
+static void session_missing_one(const struct session_shard *shard, uint64_t now, char *text, size_t size)
 {
+    static const char *const ways[] = {[LINK_NEW] = "not tried yet",
+                                       [LINK_CONNECTING] = "it does not answer yet",
+                                       [LINK_PROVING] = "it has not proved itself yet",
+                                       [LINK_UP] = "it is there, and not all of its lanes",
+                                       [LINK_DOWN] = "its connection is down"};
+    const struct session_connection *control = &shard->control;
+    bool tried = control->link.state == LINK_NEW && shard->why[0] != 0;
+
+    snprintf(text, size, "%s (attempt %u, %llu ms ago)", tried ? shard->why : ways[control->link.state],
+             control->attempts + !tried,
+             (unsigned long long)(control->tried_at != 0 ? (now - control->tried_at) / CLOCK_MS : 0));
+}
+
+/* session_missing -- words the shards that are not connected; returns how many are. */
+static uint32_t session_missing(const struct session *session, uint64_t now, char *text, size_t size)
+{
+    char one[400];
+
     uint32_t up = 0;
     size_t used = 0;
 
@@ -406,8 +425,9 @@ static uint32_t session_missing(const struct session *session, char *text, size_
             continue;
         }
         const struct session_shard *shard = &session->shards[s];
-        int n = snprintf(text + used, size - used, "%sps %u (%s)%s%s", used > 0 ? ", " : "", s,
-                         shard->address, shard->why[0] != 0 ? ": " : "", shard->why);
+        session_missing_one(shard, now, one, sizeof(one));
+        int n = snprintf(text + used, size - used, "%sps %u (%s): %s", used > 0 ? ", " : "", s,
+                         shard->address, one);
         if (n > 0 && (size_t)n < size - used)
             used += (size_t)n;
     }
@@ -421,7 +441,7 @@ static void session_watch_join(struct session *session, uint64_t now)
 
     if (session->joined || session->failed)
         return;
-    uint32_t up = session_missing(session, missing, sizeof(missing));
+    uint32_t up = session_missing(session, now, missing, sizeof(missing));
     if (up == session->shard_count) {
         session->joined = true;
         return;
@@ -640,10 +660,10 @@ int session_barrier_try(struct session *session, uint64_t now)
 }
 
 /* session_waits_for -- for time-out messages. */
-void session_waits_for(const struct session *session, char *text, size_t size)
+void session_waits_for(const struct session *session, uint64_t now, char *text, size_t size)
 {
     if (!session->joined)
-        session_missing(session, text, size);
+        session_missing(session, now, text, size);
     else
         snprintf(text, size, "the leader, ps 0 (%s)", session->shards[0].address);
 }

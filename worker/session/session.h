@@ -63,7 +63,7 @@ int session_join_try(struct session *session, uint64_t now);
 int session_leave_try(struct session *session, uint64_t now);
 int session_barrier_try(struct session *session, uint64_t now);
 /* session_waits_for -- words who the session waits for (for time-out messages). */
-void session_waits_for(const struct session *session, char *text, size_t size);
+void session_waits_for(const struct session *session, uint64_t now, char *text, size_t size);
 /* session_transport -- "shm", "verbs", "shm+verbs": what the control links use. */
 const char *session_transport(const struct session *session);
 /* session_capabilities -- of the control link to shard 0; out->size set by the caller. Errors: EPEER (it is down). */

@@ -97,7 +97,8 @@ static const struct settings_flag flags[] = {
     {"straggle", "P:MS", SETTINGS_STRAGGLE, SETTINGS_AT(straggle), 0, 0, NULL,
      "with probability P a worker sleeps MS milliseconds in a step (0:0)"},
     {"evaluate-every", "N", SETTINGS_COUNT, SETTINGS_AT(evaluate_every), 1, 1e12, NULL,
-     "judge beside the training, after every N steps, and print a line each (never)"},
+     "judge beside the training, after every N steps, and print a line each; steps that pass while it still "
+     "judges are left out (never)"},
     {"data", "DIR", SETTINGS_TEXT, SETTINGS_AT(data), 0, 0, NULL,
      "folder of the four files (/usr/share/datasets/fashion-mnist)"},
     {"json", "FILE", SETTINGS_TEXT, SETTINGS_AT(json), 0, 0, NULL, "write the result there"},
