@@ -164,6 +164,7 @@ struct stepgate_model_info {
     uint32_t copies_push; /* times the CPU copies a gradient on its way: 0 or 1 (library's buffers) */
     uint32_t copies_pull;
     int checkpoints; /* 1: the ps have a folder for checkpoints */
+    int sets;        /* 1: the ps record the contributors of each step, or repeat recorded ones */
 };
 /*
  * stepgate_model_commit -- collective: every worker declares the same; places, registers, takes initial values. info may be NULL.

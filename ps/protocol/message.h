@@ -112,8 +112,9 @@ enum message_set {
 
 /* What a TOKEN says of checkpoints. */
 enum message_kept {
-    MESSAGE_KEPT_FOLDER = 1,  /* the ps have a folder for them */
-    MESSAGE_KEPT_RESTORED = 2 /* one won over the initial values; of the first token alone */
+    MESSAGE_KEPT_FOLDER = 1,   /* the ps have a folder for them */
+    MESSAGE_KEPT_RESTORED = 2, /* one won over the initial values; of the first token alone */
+    MESSAGE_KEPT_SETS = 4      /* the ps record the contributors of each step, or repeat recorded ones */
 };
 
 struct message {

@@ -145,6 +145,8 @@ static void leader_token(struct shard *shard, struct shard_model *model, const s
     token.staleness = d->staleness;
     if (shard->config.archive != NULL)
         token.kept = MESSAGE_KEPT_FOLDER;
+    if (shard->config.record != NULL || shard->config.replay != NULL)
+        token.kept |= MESSAGE_KEPT_SETS;
     if (d->verdict == STEPGATE_VERDICT_NONE && shard->leads[model->number]->restore.there)
         token.kept |= MESSAGE_KEPT_RESTORED;
 #ifdef STEPGATE_MUTANT_TOKEN_LOST

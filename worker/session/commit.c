@@ -419,6 +419,7 @@ static void session_commit_info(const struct session_model *model, struct stepga
         info->bytes += model->model->variables[v].bytes;
     info->restored = (model->kept & MESSAGE_KEPT_RESTORED) != 0;
     info->checkpoints = (model->kept & MESSAGE_KEPT_FOLDER) != 0;
+    info->sets = (model->kept & MESSAGE_KEPT_SETS) != 0;
     info->in_place = model->in_place;
     info->copies_push = mapped && model->copied ? 1 : 0;
     info->copies_pull = mapped && !model->in_place ? 1 : 0;

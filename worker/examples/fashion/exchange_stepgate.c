@@ -187,6 +187,24 @@ void exchange_stepgate_watch(struct exchange *exchange, struct observer *observe
     exchange_stepgate_of(exchange)->observer = observer;
 }
 
+/* exchange_stepgate_sets -- a record that nobody writes is noticed now, and not at the end */
+static int exchange_stepgate_sets(const struct exchange_stepgate *self,
+                                  const struct stepgate_model_info *info, struct fault *fault)
+{
+    static const char *const keys[][2] = {{"record_sets", "--record-sets"}, {"replay_sets", "--replay-sets"}};
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const char *file = "";
+        (void)stepgate_options_get(self->link->options, keys[i][0], &file);
+        if (file[0] != '\0' && !info->sets)
+            return fault_set(fault, FAULT_USAGE,
+                             "%s %s is for the ps, which have not got it: give it to stepgate-run, before "
+                             "the --, or to ps 0",
+                             keys[i][1], file);
+    }
+    return 0;
+}
+
 /* exchange_stepgate_resume -- what the ps have been told of checkpoints, and what this process has, must fit */
 static int exchange_stepgate_resume(struct exchange_stepgate *self, const struct stepgate_model_info *info,
                                     struct fault *fault)
@@ -228,6 +246,8 @@ static int exchange_stepgate_commit(struct exchange_stepgate *self, struct fault
     if (code == -STEPGATE_EINVAL)
         return exchange_fault(fault, FAULT_USAGE, code);
     if (exchange_check(fault, code) < 0)
+        return -1;
+    if (exchange_stepgate_sets(self, &info, fault) < 0)
         return -1;
     return exchange_stepgate_resume(self, &info, fault);
 }
