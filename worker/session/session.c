@@ -129,7 +129,10 @@ void session_lost(struct session_shard *shard, const struct stepgate_error *why)
 
     if (step != UINT64_MAX)
         snprintf(when, sizeof(when), " in step %llu", (unsigned long long)step);
-    error_set(STEPGATE_ELOST, 0, "look at that ps's output and host, then start the job again",
+    error_set(STEPGATE_ELOST, 0,
+              shard->control.link.stopped_ms > 0
+                  ? "do not stop a process for longer than liveness, or set that higher (off: for debuggers)"
+                  : "look at that ps's output and host, then start the job again",
               "ps %u (%s) is lost%s: %s", shard->number, shard->address, when, why->text);
     error_peer(STEPGATE_ROLE_PS, (int)shard->number, shard->address, session_device(shard));
     error_step(step, why->waited_ms);
