@@ -95,7 +95,8 @@ int stepgate_model_variable_set(struct stepgate_model *model, int id, const char
  *                                                      these; the mean is then infinite and is applied as with propagate
  *
  * The optimizer. g is the mean of the step's contributions, v the variable, lr the rate of the step; every operation is rounded to f32
- * (f64 for an f64 variable), in the order written. The formulas are those of the kernels of TensorFlow 1.x
+ * (f64 for an f64 variable), in the order written; so is the mean: s = w1 * g1; s = s + w2 * g2; ...; g = s / (w1 + w2 + ...), where weights that are all
+ * 1 form no product. The formulas are those of the kernels of TensorFlow 1.x
  * (core/kernels/training_ops.cc), with formula=torch those of the documentation of torch.optim.
  *   "optimizer"             none | sgd | momentum | nesterov | adagrad | rmsprop | adam | adamw   (sgd)
  *        none      v = g: for trainers with an optimizer of their own; not with async and bounded

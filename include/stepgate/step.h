@@ -114,7 +114,8 @@ int stepgate_step_absent(struct stepgate_model *model, int id);
 
 /*
  * stepgate_step_finish -- seals the contribution; every variable must have been pushed or declared absent. weight 1e-30 to 1e30 (1 unless batches are
- * uneven); 0: empty. Errors: ESTATE (a variable is missing: it is named), EINVAL (the weight; tf: every gradient is absent), ELOST.
+ * uneven); 0: empty. For variables that are computed in f32 the weight, and the sum of all weights, are rounded to f32, each once; for f64 variables neither
+ * is. Errors: ESTATE (a variable is missing: it is named), EINVAL (the weight; tf: every gradient is absent), ELOST.
  */
 int stepgate_step_finish(struct stepgate_model *model, double weight);
 /*

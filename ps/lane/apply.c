@@ -15,7 +15,7 @@ struct apply {
     const struct board *board;
     uint32_t lane;
     const void **gradients; /* [workers * depth] */
-    float *factors;         /* the same */
+    double *factors;        /* the same */
     struct table **tables;  /* [fragments of the plan]: of this lane's sparse fragments, NULL: another kind */
     double *present;        /* [the same]: tf, dense fragments: weights accumulated */
     struct prefix *prefix;  /* NULL: nothing is summed ahead */
@@ -380,7 +380,7 @@ static void apply_add_f64(double *sums, const double *fresh, bool first, size_t 
  * apply_add -- one contribution's value of a dense fragment is added to what is accumulated. The first one is copied: 0 + -0 would be 0, and what was
  * accumulated for the step before need not be cleared.
  */
-static void apply_add(struct apply *apply, const struct apply_part *part, const void *gradient, float factor,
+static void apply_add(struct apply *apply, const struct apply_part *part, const void *gradient, double factor,
                       double weight)
 {
     void *sums = apply_at(apply->board->sums, part->fragment->state_offset);
@@ -501,16 +501,16 @@ static void apply_accumulate(struct apply *apply, const struct apply_part *part)
     if (part->variable->frozen || apply_absent(c, part))
         return; /* nothing of it is pushed */
     switch (part->variable->kind) {
-    case STEPGATE_TRAINED: apply_add(apply, part, slot, c->factor, (double)c->weight); return;
+    case STEPGATE_TRAINED: apply_add(apply, part, slot, c->factor, c->weight); return;
     case STEPGATE_AUX: apply_aux(apply->board, part); return;
     default: break;
     }
     if (!apply_there(slot) || (first_only && c->rank != 0))
         return;
-    float weight = first_only ? 1 : c->weight;
+    double weight = first_only ? 1 : c->weight;
     if (first_only)
         apply_forget(apply, part); /* of several values of worker 0 the last one holds */
-    apply_add(apply, part, slot + plan_values(part->variable->kind), weight, (double)weight);
+    apply_add(apply, part, slot + plan_values(part->variable->kind), weight, weight);
 }
 
 /* apply_fill -- n elements of a state arena. */

@@ -35,9 +35,9 @@ enum board_what {
 
 struct board_contribution {
     uint32_t rank, slot;
-    float weight;
+    double weight;
     const uint8_t *absent; /* tf: a bit for each variable that it has no gradient of; NULL: it has all */
-    float factor; /* weight, scaled down where the norm of this contribution is clipped; for gradients */
+    double factor; /* weight, scaled down where the norm of this contribution is clipped; for gradients */
 };
 
 /* All that there is of a model at one step, each in an arena laid out like its source; NULL: there is none. */

@@ -6,7 +6,7 @@
  *   s = f[0]*g[0]; s += f[1]*g[1]; ...     (otherwise; each product and each sum rounded)
  *   mean = s / divisor                     (a true division)
  *
- * Everything in the computing type: gradients and factors are widened to it, the divisor is rounded to it.
+ * Everything in the computing type: gradients are widened to it, factors and the divisor are rounded to it.
  */
 #ifndef PS_OPTIMIZER_MEAN_H
 #define PS_OPTIMIZER_MEAN_H
@@ -15,7 +15,7 @@
 
 struct mean_sum {
     const void *const *gradients; /* [count], each at the element number 0 */
-    const float *factors;         /* [count], NULL: all 1 */
+    const double *factors;        /* [count], NULL: all 1 */
     size_t count;                 /* >= 1 */
     double divisor;
     int dtype; /* of the gradients, enum number_dtype; never wider than the computing type */

@@ -59,9 +59,9 @@ static int order_member(struct shard_model *model, uint32_t rank, uint64_t seque
     struct board_contribution *member = &order->set[order->count++];
     *member = (struct board_contribution){.rank = rank,
                                           .slot = (uint32_t)(sequence % model->depth),
-                                          .weight = (float)seal->weight,
+                                          .weight = seal->weight,
                                           .absent = seal->absent,
-                                          .factor = (float)(seal->weight * scale)};
+                                          .factor = seal->weight * scale};
     order->factored = order->factored || member->factor != 1;
     order->divisor += seal->weight;
     return 0;

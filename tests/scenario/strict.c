@@ -408,6 +408,46 @@ static int strict_weights(struct stage *stage)
     return 0;
 }
 
+/* strict_weights_wide -- weights that f32 has not: in f64 they count as they are, the same for every kind of variable; in f32 the nearest ones do. */
+static int strict_weights_wide(struct stage *stage)
+{
+    static const char *const updates[] = {"optimizer=none", "optimizer=none update=tf initial_tokens=0"};
+    const double weights[2] = {0.1, 0.7}, sum = 0.1 * 3 + 0.7 * 5, mean = sum / (0.1 + 0.7);
+    const float narrow = (float)weights[0] * 3 + (float)weights[1] * 5, divisor = (float)(0.1 + 0.7);
+    struct cluster *c;
+
+    for (size_t u = 0; u < 2; u++) {
+        const struct cluster_job job = {
+            .workers = 2,
+            .keys = updates[u],
+            .variables = {{.name = "wide", .dtype = STEPGATE_F64},
+                          {.name = "table",
+                           .kind = STEPGATE_SPARSE,
+                           .dtype = STEPGATE_F64,
+                           .dims = {2, 1},
+                           .options = "rows_max=2"},
+                          {.name = "kept", .kind = STEPGATE_ASSIGNED, .dtype = STEPGATE_F64},
+                          {.name = "narrow"}}};
+        TRY(stage_open(stage, &job, &c));
+        for (uint32_t w = 0; w < 2; w++) {
+            for (uint32_t v = 0; v < 4; v++)
+                if (v != 1)
+                    GRADIENT(c, w, v, 3 + 2 * w);
+            cluster_rows(c, w, 1, INDICES(1), VALUES(3 + 2 * w));
+            c->worker[w].weight = weights[w];
+        }
+        if (u == 0)
+            RUN(c, 1, 0); /* summed by rank */
+        else
+            RUN(c, 0, 1); /* summed as they come */
+        EXACT(c, 0, 0, mean);
+        EXACT(c, 1, 1, mean);
+        EXACT(c, 2, 0, mean);
+        EXACT(c, 3, 0, (double)(narrow / divisor));
+    }
+    return 0;
+}
+
 /* strict_product_not_formed -- with all weights 1 what is added are the gradients themselves. */
 static int strict_product_not_formed(struct stage *stage)
 {
@@ -611,6 +651,7 @@ const struct scenario scenario_strict[] = {
     {"strict_fails_and_says_whose_it_was", strict_fail, false},
     {"skip_makes_nobody_apply", strict_skip, false},
     {"weights_weigh_the_mean", strict_weights, false},
+    {"weights_are_rounded_to_the_type_of_the_variable_alone", strict_weights_wide, false},
     {"weights_of_one_form_no_product", strict_product_not_formed, false},
     {"weights_of_zero_count_for_nothing", strict_empty, false},
     {"weights_that_are_none_are_refused", strict_wrong_weight, false},

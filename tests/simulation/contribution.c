@@ -100,5 +100,5 @@ double contribution_factor(const struct shape *shape, const struct contribution 
             squares += contribution_norm(&shape->variable[i], &c->parts[i]);
     if (shape->clip_norm > 0 && sqrt(squares) > shape->clip_norm)
         scale = shape->clip_norm / sqrt(squares);
-    return number_rounded_f32(c->weight * scale);
+    return c->weight * scale;
 }

@@ -136,10 +136,11 @@ static void reference_add(struct reference *r, uint32_t i, const struct contribu
 {
     const struct shape_variable *v = &r->shape->variable[i];
     bool wide = shape_wide(v);
+    double by = plain_round(wide, factor);
 
     for (uint64_t e = 0; e < count; e++) {
         double g = part->absent ? 0 : plain_get(v->gradient_dtype, part->values, from + e);
-        double product = plain_round(wide, factor * g);
+        double product = plain_round(wide, by * g);
         r->sums[i][to + e] = fresh ? product : plain_round(wide, r->sums[i][to + e] + product);
     }
 }
@@ -147,7 +148,7 @@ static void reference_add(struct reference *r, uint32_t i, const struct contribu
 /* reference_sum -- one contribution to what is summed, which starts as the first one. */
 static void reference_sum(struct reference *r, const struct contribution *c)
 {
-    double factor = contribution_factor(r->shape, c), weight = number_rounded_f32(c->weight);
+    double factor = contribution_factor(r->shape, c), weight = c->weight;
 
     for (uint32_t i = 0; i < r->shape->variables; i++) {
         const struct shape_variable *v = &r->shape->variable[i];

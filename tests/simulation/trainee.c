@@ -243,7 +243,7 @@ static int trainee_finish(struct trainee *t, double weight, uint64_t now)
 /* trainee_weight -- of the open contribution; 0: it is abandoned. */
 static double trainee_weight(const struct trainee *t)
 {
-    static const double weights[] = {1, 0.5, 3, 2.25};
+    static const double weights[] = {1, 0.1, 3, 2.7}; /* f32 has not all of them */
     uint64_t bits = shape_mix(t->shape->seed, 3, t->rank, t->open->sequence, 0);
 
     if (bits % 1000 < t->shape->abandon_per_mille)

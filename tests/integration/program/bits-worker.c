@@ -194,7 +194,7 @@ static double bits_initial(int v, uint64_t i)
 /* bits_weight -- of a contribution. */
 static double bits_weight(const struct bits_flags *flags, int rank, uint64_t step, uint64_t number)
 {
-    return flags->weights ? 1 + 0.25 * (double)(((uint64_t)rank * 7 + step + number) % 4) : 1;
+    return flags->weights ? 1 + 0.3 * (double)(((uint64_t)rank * 7 + step + number) % 4) : 1;
 }
 
 /* bits_rows -- which rows a contribution holds, rising. */
@@ -624,7 +624,7 @@ static void single_contribute(struct single *s, uint64_t step)
             norm = s->clip_norm > 0 ? sqrt(single_norm(parts)) : 0;
             s->ranks[s->count] = rank;
             s->weights[s->count] = weight;
-            s->factors[s->count++] = bits_single(weight * (norm > s->clip_norm ? s->clip_norm / norm : 1));
+            s->factors[s->count++] = weight * (norm > s->clip_norm ? s->clip_norm / norm : 1);
         }
     }
 }
@@ -633,7 +633,7 @@ static void single_contribute(struct single *s, uint64_t step)
 static void single_sum(struct single_variable *x, int type, uint64_t i, double factor, double value,
                        double weight)
 {
-    double part = factor == 1 ? value : bits_round(type, factor * value);
+    double part = bits_round(type, bits_round(type, factor) * value);
 
     x->mean[i] = x->divisor[i] == 0 ? part : bits_round(type, x->mean[i] + part);
     x->divisor[i] += weight;

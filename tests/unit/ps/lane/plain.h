@@ -207,7 +207,7 @@ static inline void plain_add(struct plain *p, size_t variable, const struct boar
     struct plain_variable *x = &p->variables[variable];
     const struct plain_push *push = plain_push_of(p, variable, c->rank, c->slot);
     bool assigned = x->v->kind == STEPGATE_ASSIGNED;
-    double factor = (double)(assigned ? c->weight : c->factor), weight = (double)c->weight;
+    double factor = assigned ? c->weight : c->factor, weight = c->weight;
     uint64_t width = x->v->row_elements;
 
     if (assigned && x->v->assign == MODEL_ASSIGN_RANK0) {
@@ -216,12 +216,12 @@ static inline void plain_add(struct plain *p, size_t variable, const struct boar
         x->weights[0] = 0; /* the last one counts */
         factor = weight = 1;
     }
+    double by = plain_round(x, factor);
     if (x->v->kind == STEPGATE_SPARSE) {
         for (size_t r = 0; r < push->rows; r++)
             for (uint64_t e = 0; e < width; e++) {
                 uint64_t row = push->indices[r], i = row * width + e;
-                double part = factor == 1 ? push->values[r * width + e]
-                                          : plain_round(x, factor * push->values[r * width + e]);
+                double part = plain_round(x, by * push->values[r * width + e]);
                 x->sum[i] = x->weights[row] == 0 ? part : plain_round(x, x->sum[i] + part);
                 if (e + 1 == width)
                     x->weights[row] += weight;
@@ -231,7 +231,7 @@ static inline void plain_add(struct plain *p, size_t variable, const struct boar
     if (assigned && !push->there)
         return;
     for (uint64_t i = 0; i < x->v->elements; i++) {
-        double part = factor == 1 ? push->values[i] : plain_round(x, factor * push->values[i]);
+        double part = plain_round(x, by * push->values[i]);
         x->sum[i] = x->weights[0] == 0 ? part : plain_round(x, x->sum[i] + part);
     }
     x->weights[0] += weight;

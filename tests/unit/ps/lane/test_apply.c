@@ -230,8 +230,8 @@ static struct board_contribution play_member(uint32_t rank, uint32_t slot, bool 
     struct board_contribution c = {.rank = rank, .slot = slot, .weight = 1, .factor = 1};
 
     if (factored) {
-        c.weight = (float)(1 + random_below(&play.random, 100)) / 7.0F;
-        c.factor = random_below(&play.random, 3) ? c.weight : c.weight * 0.3F; /* a norm was clipped */
+        c.weight = (double)(1 + random_below(&play.random, 100)) / 7;
+        c.factor = random_below(&play.random, 3) ? c.weight : c.weight * 0.3; /* a norm was clipped */
     }
     return c;
 }
@@ -256,7 +256,7 @@ static struct board_order play_order(int kind)
         play_push(c / DEPTH, c % DEPTH);
         play.set[order.count] = play_member(c / DEPTH, c % DEPTH, factored);
         order.factored = order.factored || play.set[order.count].factor != 1;
-        order.divisor += (double)play.set[order.count++].weight;
+        order.divisor += play.set[order.count++].weight;
     }
     if (order.count == 0)
         order.kind = BOARD_CARRY;

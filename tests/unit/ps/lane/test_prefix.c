@@ -180,7 +180,7 @@ static void bench_step(void)
         order.count--;
     } else if (random_below(r, 6) == 0) {
         order.factored = true;
-        bench.set[1].factor = 0.5F;
+        bench.set[1].factor = 0.5;
     }
     bench_run(&order);
 }

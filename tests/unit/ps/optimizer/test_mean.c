@@ -26,7 +26,7 @@ struct bench {
     double bytes[RANKS][ROOM]; /* of any type */
     double wide[RANKS][ROOM];
     const void *gradients[RANKS];
-    float factors[RANKS];
+    double factors[RANKS];
     struct mean_sum sum;
 };
 static struct bench bench;
@@ -46,8 +46,8 @@ static void bench_fill(int dtype, size_t count, int weighted, uint64_t seed)
         number_narrow_f32(dtype, plain, bench.bytes[w], ROOM);
         number_widen_f64(dtype, bench.bytes[w], bench.wide[w], ROOM);
         bench.gradients[w] = bench.bytes[w];
-        bench.factors[w] = (float)(1 + random_below(&random, 1000)) / 37.0f;
-        bench.sum.divisor += weighted ? (double)bench.factors[w] : 1.0;
+        bench.factors[w] = (double)(1 + random_below(&random, 1000)) / 37;
+        bench.sum.divisor += weighted ? bench.factors[w] : 1.0;
     }
 }
 
@@ -57,8 +57,8 @@ static float plain_f32(size_t i)
     volatile float sum = 0, product;
 
     for (size_t w = 0; w < bench.sum.count; w++) {
-        product =
-            bench.sum.factors == NULL ? (float)bench.wide[w][i] : bench.factors[w] * (float)bench.wide[w][i];
+        volatile float factor = (float)bench.factors[w], g = (float)bench.wide[w][i];
+        product = bench.sum.factors == NULL ? g : factor * g;
         sum = w == 0 ? product : sum + product;
     }
     volatile float divisor = (float)bench.sum.divisor;
@@ -71,7 +71,7 @@ static double plain_f64(size_t i)
     volatile double sum = 0, product;
 
     for (size_t w = 0; w < bench.sum.count; w++) {
-        product = bench.sum.factors == NULL ? bench.wide[w][i] : (double)bench.factors[w] * bench.wide[w][i];
+        product = bench.sum.factors == NULL ? bench.wide[w][i] : bench.factors[w] * bench.wide[w][i];
         sum = w == 0 ? product : sum + product;
     }
     return sum / bench.sum.divisor;
@@ -159,6 +159,18 @@ static void factors_of_one_give_the_bits_of_no_factors(void **state)
     assert_memory_equal(without, with, sizeof(with));
 }
 
+static void weights_that_f32_has_not_weigh_a_mean_of_f64_as_they_are(void **state)
+{
+    (void)state;
+    const double g[2] = {0.3, 0.3}, factors[2] = {0.1, 0.1};
+    const void *gradients[2] = {&g[0], &g[1]};
+    volatile double product = 0.1 * 0.3, sum = product + product;
+    double out;
+    mean_f64(&(struct mean_sum){gradients, factors, 2, 0.1 + 0.1, NUMBER_F64}, 0, 1, &out);
+    assert_true(out == sum / (0.1 + 0.1));
+    assert_true(fabs(out - 0.3) <= 0x1p-53); /* the product and the quotient are rounded, no weight is */
+}
+
 static void the_order_is_the_one_given_and_the_division_a_true_one(void **state)
 {
     (void)state;
@@ -191,6 +203,7 @@ int main(void)
         cmocka_unit_test(a_cut_anywhere_gives_the_same_bits),
         cmocka_unit_test(the_numbers_0_to_9_have_the_mean_4_5_in_every_type),
         cmocka_unit_test(factors_of_one_give_the_bits_of_no_factors),
+        cmocka_unit_test(weights_that_f32_has_not_weigh_a_mean_of_f64_as_they_are),
         cmocka_unit_test(the_order_is_the_one_given_and_the_division_a_true_one),
         cmocka_unit_test(denormals_infinities_and_nan_are_kept),
     };

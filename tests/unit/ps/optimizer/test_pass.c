@@ -162,7 +162,7 @@ static void one_nan(struct arrays *arrays, bool wide)
 static void check(const struct optimizer_rule *rule, enum optimizer_kind kind, bool wide)
 {
     for (int i = 0; i < CASES / 20; i++) {
-        float factors[SLOTS_MAX];
+        double factors[SLOTS_MAX];
         const void *gradients[SLOTS_MAX];
         struct one c = {.rule = rule,
                         .kind = kind,
@@ -181,7 +181,7 @@ static void check(const struct optimizer_rule *rule, enum optimizer_kind kind, b
                             ? (double)c.sum.count
                             : divisors[random_below(&source, sizeof(divisors) / sizeof(divisors[0]))];
         for (size_t w = 0; w < SLOTS_MAX; w++) {
-            factors[w] = (float)(random_below(&source, 9) + 1) / 4;
+            factors[w] = (double)(random_below(&source, 9) + 1) / 7;
             gradients[w] = gradient[w] + (wide ? 8 : 4) * c.shift;
         }
         fill(wide);

@@ -86,6 +86,22 @@ static void a_contribution_that_is_here_goes_to_the_lanes(void **state)
     assert_int_equal(a.model.board.order.count, 1);
 }
 
+static void a_weight_goes_to_the_lanes_as_it_was_given(void **state)
+{
+    struct alone a;
+
+    (void)state;
+    alone_start(&a);
+    a.declared.clip_norm = 0.7;
+    a.seals[0][0].weight = 0.1; /* f32 has neither this nor what the norm makes of it */
+    a.seals[0][0].norm = 9;
+    alone_commit(&a, 0);
+    assert_true(a.set[0].weight == 0.1);
+    assert_true(a.set[0].factor == 0.1 * (0.7 / 3));
+    assert_true(a.model.board.order.divisor == 0.1);
+    assert_true(a.model.board.order.factored);
+}
+
 static void a_contribution_without_a_seal_ends_the_job(void **state)
 {
     struct alone a;
@@ -167,6 +183,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_contribution_that_is_here_goes_to_the_lanes),
+        cmocka_unit_test(a_weight_goes_to_the_lanes_as_it_was_given),
         cmocka_unit_test(a_contribution_without_a_seal_ends_the_job),
         cmocka_unit_test(a_set_of_many_of_which_one_has_no_seal_ends_the_job),
         cmocka_unit_test(a_checkpoint_is_copied_between_two_commits),
