@@ -16,7 +16,8 @@
  * A variable that is cut across several ps has a buffer of its own and one copy each way over shm. The gradient of a sparse variable
  * has no buffer: its rows are handed over with the push. The value of a sparse variable that is not mapped in place gets memory at its first pull.
  *
- * Caller's buffers, attached: over shm exactly one copy each way; over verbs none, the NIC reads and writes them. stepgate_buffer_gradient and
+ * Caller's buffers, attached: over shm exactly one copy each way; over verbs none, the NIC reads and writes them, but for gradients in strict mode
+ * with R > T one (none with the option reconnect=0), since what was overwritten could not be sent again. stepgate_buffer_gradient and
  * _parameter give the attached address. A gradient may be written once _is_idle says 1 (strict, R = T: or from its pull on) until its push; there is
  * one for all contributions, so where several are under way it may have to be waited for. A parameter buffer is
  * written from the first pull(v) of a step until that has succeeded: what the caller changes in it stays until the next step's, and is never

@@ -5,6 +5,7 @@
 
 #define FAULT_BREAKS_MAX 8
 #define FAULT_BREAK_NS (CLOCK_MS / 2) /* between two of them, at most */
+#define FAULT_WAIT_PER_MILLE 980      /* with R > T: to wait on for a worker between two contributions */
 #include "worker/session/inside.h"
 
 /* play_plan_fault -- which, when, to whom. */
@@ -82,10 +83,10 @@ static struct link *fault_link(struct play *play, uint32_t w, uint32_t s, struct
     return link->endpoint != NULL && link->state != LINK_CONNECTING ? link : NULL;
 }
 
-/* fault_breaks -- breaks it. Over a network several contributions to one step are not kept, and the job may have to end. */
+/* fault_breaks -- breaks it. */
 static void fault_breaks(struct play *play, struct link *link)
 {
-    if (!play->rebuilds || (play->shape.mode == SHAPE_MORE && !play->mapped))
+    if (!play->rebuilds)
         play->may_fail = true;
     world_disconnect(link->endpoint);
 }
@@ -119,7 +120,15 @@ void play_plan_breaks(struct play *play)
         play->break_at = random_below(&play->breaks, FAULT_BREAK_NS);
 }
 
-/* play_break_connections -- see inside.h. Now and then several at once. */
+/* fault_between -- has a worker handed in several contributions to a step that has not been decided? */
+static bool fault_between(const struct play *play, uint32_t w)
+{
+    const struct session_model *model = play->worker[w].trainee.model;
+
+    return model != NULL && model->state == MODEL_COMMITTED && model->sending > model->token_next;
+}
+
+/* play_break_connections -- see inside.h. Now and then several at once; with R > T most of them between two contributions to a step. */
 void play_break_connections(struct play *play, uint64_t now)
 {
     struct random_source *random = &play->breaks;
@@ -127,6 +136,9 @@ void play_break_connections(struct play *play, uint64_t now)
     while (play->breaks_left > 0 && now >= play->break_at) {
         uint32_t w = (uint32_t)random_below(random, play->shape.workers),
                  s = (uint32_t)random_below(random, play->shards);
+        if (play->shape.mode == SHAPE_MORE && !fault_between(play, w) &&
+            random_chance(random, FAULT_WAIT_PER_MILLE))
+            return;
         struct link *link = fault_link(play, w, s, random);
         if (link != NULL) {
             fault_breaks(play, link);

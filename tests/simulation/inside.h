@@ -76,7 +76,6 @@ struct play {
     uint32_t fault_worker, fault_ps;
     bool fault_done;
     bool rebuilds; /* connections that break are made anew */
-    bool mapped;   /* what was handed in is where the ps reads it */
     struct random_source breaks;
     uint32_t breaks_left; /* of connections */
     uint64_t break_at;

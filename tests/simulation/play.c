@@ -501,7 +501,7 @@ int play_seed(uint64_t seed, const struct play_options *how, struct play_counts 
     random_seed(&play->random, seed);
     play_draw(play, how);
     world_options_default(&options, random_next(&play->random));
-    options.mapped = play->mapped = random_chance(&play->random, 400);
+    options.mapped = random_chance(&play->random, 400);
     options.trace = how->trace != NULL ? play_trace : NULL;
     options.trace_context = how->trace;
     counts->mapped += options.mapped;

@@ -189,7 +189,8 @@ static bool buffer_left(const struct session_model *model, uint32_t variable)
     if (v->writes_done < v->writes_posted)
         return false;
     for (uint32_t i = 0; i < model->pending_count; i++)
-        if (model->slot_kind == SLOT_GRADIENT && model->parts[model->pending[i]].variable == variable)
+        if (model->slot_kind == SLOT_GRADIENT && model->parts[model->pending[i]].variable == variable &&
+            !model->parts[model->pending[i]].kept)
             return false;
     return true;
 }

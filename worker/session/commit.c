@@ -81,6 +81,7 @@ void session_model_delete(struct session_model **out)
     free(model->variables);
     free(model->segments);
     free(model->parts);
+    free(model->said);
     free(model->pending);
     free(model->places);
     free(model->found);
@@ -223,7 +224,10 @@ static int session_commit_cut(struct session_model *model)
     model->segments = calloc(most, sizeof(*model->segments));
     model->parts = calloc(most, sizeof(*model->parts));
     model->pending = calloc(most, sizeof(*model->pending));
-    if (model->segments == NULL || model->parts == NULL || model->pending == NULL)
+    if (model->quota > 1)
+        model->said = calloc((size_t)model->depth * most, sizeof(*model->said));
+    if (model->segments == NULL || model->parts == NULL || model->pending == NULL ||
+        (model->quota > 1 && model->said == NULL))
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory to place model %s", model->model->name);
     session_commit_visit(model, true);
     for (uint32_t i = 0; i < model->model->count; i++)

@@ -94,6 +94,7 @@ struct session_part {
     uint64_t count; /* what the line in front says */
     int section;    /* enum session_section */
     uint64_t sent;  /* bytes of the section */
+    bool kept;      /* the caller's buffer was copied into the library's, from where it is sent */
 };
 
 enum session_span_state { SPAN_FILLING = 0, SPAN_HEADER = 1, SPAN_NOTIFY = 2, SPAN_SENT = 3 };
@@ -107,6 +108,15 @@ struct session_span {
     uint64_t ready_next; /* newest step announced by the lane + 1; 0: none */
 };
 
+/* Contributions before `sending` that a shard is sent once more, one after the other, and how far the first of them is. */
+struct session_again {
+    uint32_t slots; /* bits: those that they lie in */
+    uint32_t part;
+    int section;   /* of that part */
+    uint64_t sent; /* of that section */
+    uint64_t span; /* to be told of, once every part is out */
+};
+
 struct session_place {
     struct stepgate_remote *slots, *parameters;
     struct stepgate_descriptor slots_descriptor, parameters_descriptor;
@@ -114,8 +124,9 @@ struct session_place {
     uint64_t slot_stride;              /* from one slot arena to the next */
     uint64_t parity[2], words;         /* offsets within the parameters' remote */
     uint64_t released_next;            /* contributions below are done with here (tf, async, bounded) */
-    uint64_t again_from,
-        again_at; /* contributions before `sending` that are told of again: the next one, and its next span */
+    struct session_again again;
+    bool replays;               /* connections were made anew since the newest token */
+    uint64_t replaying;         /* writes under way that were posted since */
     uint64_t fetching, copying; /* reads under way: of a fetch, of a snapshot */
     bool slots_told, parameters_told;
     struct session_span spans[PLAN_GROUPS_MAX][PLAN_LANES_MAX];
@@ -149,6 +160,7 @@ struct session_variable {
     struct stepgate_region *caller_gradient_region[SESSION_ROUTES_MAX];
     struct stepgate_region *caller_parameter_region[SESSION_ROUTES_MAX];
     bool pushed, absent;  /* in the open contribution */
+    bool callers;         /* what was pushed lies in the caller's buffer */
     bool finite;          /* what was pushed is */
     double norm;          /* its sum of squares */
     uint64_t pushed_next; /* number of the newest contribution that it was pushed in + 1; 0: never */
@@ -265,6 +277,8 @@ struct session_model {
     uint32_t segment_count;
     struct session_part *parts;
     uint32_t part_count;
+    uint64_t *
+        said; /* [depth][part_count]: count of each part, where a step has several contributions of this worker's; NULL */
     uint32_t *pending; /* parts (of initial values: segments) to be sent, in order of pushing */
     uint32_t pending_count;
     struct session_place *places; /* [shards] */
@@ -358,8 +372,6 @@ void session_fetch_break(struct session_model *model, uint32_t shard);
 void session_snapshot_break(struct session_model *model, uint32_t shard, uint64_t now);
 /* session_transfer_again -- what a shard has not answered is sent to it once more. */
 void session_transfer_again(struct session_model *model, uint32_t shard);
-/* session_transfer_keeps -- is all of it still there to be sent? */
-bool session_transfer_keeps(const struct session_model *model, uint32_t shard);
 /* session_down -- a link went down. */
 void session_down(struct session *session, struct session_shard *shard, struct session_connection *connection,
                   uint64_t now);
@@ -405,6 +417,10 @@ void session_initial_delete(struct session_model *model);
 const uint8_t *session_initial_source(const struct session_model *model,
                                       const struct session_segment *segment, uint64_t *offset);
 
+/* session_transfer_leave -- another contribution begins: of the one before, what has yet to be sent again is sent beside it. */
+void session_transfer_leave(struct session_model *model);
+/* session_transfer_replays -- is anything under way that was sent again? The device may still read it, and write it over what is sent next. */
+bool session_transfer_replays(const struct session_model *model);
 /* session_transfer_begin -- resets the spans for the pushes of a step (or of the initial values). */
 void session_transfer_begin(struct session_model *model, int slot_kind);
 /* session_transfer_queue -- queues the parts of a variable. */
@@ -443,7 +459,13 @@ bool session_pulls_all(const struct session_model *model, uint32_t variable);
 bool session_reading(const struct session_model *model, uint32_t variable);
 
 /* What a completion belongs to. */
-enum session_context_kind { CONTEXT_PULL = 1, CONTEXT_FETCH = 2, CONTEXT_WRITE = 3, CONTEXT_SNAPSHOT = 4 };
+enum session_context_kind {
+    CONTEXT_PULL = 1,
+    CONTEXT_FETCH = 2,
+    CONTEXT_WRITE = 3,
+    CONTEXT_SNAPSHOT = 4,
+    CONTEXT_REPLAY = 5
+};
 static inline uint64_t session_context(const struct session_model *model, int kind, uint32_t variable)
 {
     return (uint64_t)model->number << 40 | (uint64_t)kind << 32 | variable;

@@ -30,6 +30,7 @@ void session_model_completion(struct session *session, const struct session_shar
             model->variables[model->segments[number].variable].pull_done++;
         }
         return;
+    case CONTEXT_REPLAY: place->replaying--; return;
     case CONTEXT_WRITE:
         if (number < model->model->count)
             model->variables[number].writes_done++;

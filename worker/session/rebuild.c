@@ -3,9 +3,6 @@
  * rebuild -- connections to a ps that broke while both ends live. All those to this ps go, and are made anew under the same rank and incarnation:
  * control first, which the ps recognizes, then those of the lanes. What was imported stays, for a key or a mapping is of use on every connection
  * in its domain; messages are the links' business; what was not answered is sent again, what was being read is read again.
- *
- * That it goes on is right only if nothing was lost for good: where a buffer of the caller's may have been written anew since, and what it held was
- * not answered, the job ends as if the ps had died.
  */
 #include <stdio.h>
 
@@ -21,15 +18,6 @@
 static int64_t rebuild_ms(const struct session *session)
 {
     return session->liveness_ms > 0 ? session->liveness_ms : REBUILD_MS;
-}
-
-/* rebuild_can -- is all that must be sent again still there? */
-static bool rebuild_can(const struct session *session, const struct session_shard *shard)
-{
-    for (size_t m = 0; m < session->model_count; m++)
-        if (!session_transfer_keeps(session->models[m], shard->number))
-            return false;
-    return true;
 }
 
 /* rebuild_counts -- one more break; one that comes long after the one before begins a new row. */
@@ -74,12 +62,19 @@ static void rebuild_model(struct session_model *model, uint32_t s, uint64_t now)
     session_transfer_again(model, s);
 }
 
+/* rebuild_models -- the same of all of them. */
+static void rebuild_models(struct session *session, const struct session_shard *shard, uint64_t now)
+{
+    for (size_t m = 0; m < session->model_count; m++)
+        rebuild_model(session->models[m], shard->number, now);
+}
+
 /* session_rebuild_begin -- see inside.h. */
 bool session_rebuild_begin(struct session *session, struct session_shard *shard, const struct link *link,
                            uint64_t now)
 {
     if (session->reconnect == 0 || session->observer || !shard->welcome || link->end == LINK_END_REASON ||
-        !rebuild_can(session, shard) || rebuild_counts(session, shard, now) > session->reconnect)
+        rebuild_counts(session, shard, now) > session->reconnect)
         return false;
     shard->suspected = false;
     shard->broken = true;
@@ -89,8 +84,7 @@ bool session_rebuild_begin(struct session *session, struct session_shard *shard,
     shard->cause = link->error;
     rebuild_hold_all(session, shard);
     shard->control.retry_at = session_back_off(session, 0, REBUILD_BACK_OFF_MS, now);
-    for (size_t m = 0; m < session->model_count; m++)
-        rebuild_model(session->models[m], shard->number, now);
+    rebuild_models(session, shard, now);
     log_line(&session->log, LOG_DEBUG, "the connections to ps %u (%s) broke, they are made anew: %s",
              shard->number, shard->address, shard->cause.text);
     return true;
@@ -134,13 +128,16 @@ void session_rebuild_again(struct session *session, struct session_shard *shard,
     bool again = connection->link.end != LINK_END_REASON || why.code == STEPGATE_EBUSY ||
                  why.code == STEPGATE_EREFUSED || why.code == STEPGATE_EUNREACHABLE ||
                  why.code == STEPGATE_EPEER;
-    bool all = connection == &shard->control || (connection->link.came_up && !connection->link.held);
+    bool stood = connection->link.came_up && !connection->link.held; /* so that others may have, too */
+    bool all = connection == &shard->control || stood;
 
     snprintf(shard->why, sizeof(shard->why), "%.*s", (int)sizeof(shard->why) - 1, why.text);
     if (all)
         rebuild_hold_all(session, shard);
     else
         rebuild_hold(session, connection);
+    if (stood)
+        rebuild_models(session, shard, now);
     if (!again) {
         rebuild_refused(session, shard, &why);
         return;

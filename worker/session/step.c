@@ -9,6 +9,7 @@
 /* step_open -- the next contribution starts. */
 static void step_open(struct session_model *model)
 {
+    session_transfer_leave(model);
     model->sending = model->sequence;
     model->before = model->slots[model->sending % model->depth];
     model->begun = true;
@@ -40,6 +41,8 @@ int session_begin_try(struct session_model *model, uint64_t now, struct stepgate
         return session_error(session);
     bool same = model->begun && model->lockstep && model->handed < model->quota;
     if ((model->begun && !model->sealed) || (!same && model->token_next != model->sequence))
+        return -STEPGATE_EAGAIN;
+    if (!same && session_transfer_replays(model))
         return -STEPGATE_EAGAIN;
     if (!same) {
         model->step = model->token_step;
@@ -87,6 +90,7 @@ static void step_parts(struct session_model *model, uint32_t variable, uint64_t 
         struct session_part *part = &model->parts[v->first_part + i];
         part->section = model->model->variables[variable].frozen ? SECTION_END : SECTION_COUNT;
         part->sent = 0;
+        part->kept = false;
         part->count = count;
     }
 }
@@ -98,6 +102,7 @@ static int step_hand_in(struct session_model *model, uint32_t variable, bool abs
 
     v->pushed = true;
     v->absent = absent;
+    v->callers = v->caller_gradient != NULL && !absent;
     v->pushed_next = model->sending + 1;
     model->slots[model->sending % model->depth] =
         (struct session_use){.used = true, .sequence = model->sending, .step = model->step};

@@ -98,9 +98,8 @@ static void transfer_store(struct session_model *model, const struct session_par
         memset(target, 0, section->bytes);
         return;
     }
-    const uint8_t *gradient = v->caller_gradient != NULL
-                                  ? v->caller_gradient
-                                  : session_gradient_of(model, part->variable, model->sending);
+    const uint8_t *gradient =
+        v->callers ? v->caller_gradient : session_gradient_of(model, part->variable, model->sending);
     if (gradient + section->source != target) {
         memcpy(target, gradient + section->source, section->bytes);
         model->session->stats.bytes_copied += section->bytes;
@@ -108,9 +107,27 @@ static void transfer_store(struct session_model *model, const struct session_par
     model->session->stats.bytes_pushed += section->bytes;
 }
 
+/*
+ * transfer_keep -- what may have to be sent again once the caller's buffer holds something else is copied, and sent from there. Only where its span
+ * is free: until then writes that were posted once more may still read what the library's buffer held before.
+ */
+static void transfer_keep(struct session_model *model, struct session_part *part,
+                          const struct transfer_section *section)
+{
+    const struct session_variable *v = &model->variables[part->variable];
+
+    if (!v->callers || part->kept || part->section != SECTION_VALUES || model->quota <= 1 ||
+        model->session->reconnect == 0)
+        return;
+    memcpy(session_gradient_of(model, part->variable, model->sending) + section->source,
+           (const uint8_t *)v->caller_gradient + section->source, section->bytes);
+    model->session->stats.bytes_copied += section->bytes;
+    part->kept = true;
+}
+
 /* transfer_write -- at most one chunk of a section over a network. Returns the bytes that are on their way, or an error of the post. */
-static int64_t transfer_write(struct session_model *model, const struct session_part *part,
-                              const struct transfer_section *section, uint64_t slot)
+static int64_t transfer_write(struct session_model *model, struct session_part *part,
+                              const struct transfer_section *section, uint64_t sequence)
 {
     struct session *session = model->session;
     struct session_shard *shard = &session->shards[part->shard];
@@ -119,13 +136,11 @@ static int64_t transfer_write(struct session_model *model, const struct session_
     struct stepgate_endpoint *endpoint = session_push_endpoint(shard, part->lane);
     uint64_t left = section->bytes - part->sent,
              bytes = left < session->chunk_bytes ? left : session->chunk_bytes;
-    uint64_t source = section->source + part->sent,
-             target = place->slot_arena + slot + section->target + part->sent;
-    bool callers = v->caller_gradient != NULL && !v->absent;
+    uint64_t source = section->source + part->sent, target = place->slot_arena +
+                                                             sequence % model->depth * place->slot_stride +
+                                                             section->target + part->sent;
     /* The last part of a span is followed by its header and notify. */
     unsigned more = bytes < left || session_span_of(model, part)->unsent == 1 ? STEPGATE_POST_MORE : 0;
-    /* Several contributions of one step may be in the slots: only then is it asked when one has left the caller's memory. */
-    bool counted = callers && model->quota > 1;
     int status;
 
     if (endpoint == NULL)
@@ -135,36 +150,41 @@ static int64_t transfer_write(struct session_model *model, const struct session_
                                                      bytes, STEPGATE_WRITE_INLINE | more, 0);
         return status != 0 ? status : (int64_t)bytes;
     }
+    transfer_keep(model, part, section);
+    bool callers = v->callers && !part->kept;
+    /* Several contributions of one step may be in the slots: only then is it asked when one has left the caller's memory. */
+    bool counted = callers && model->quota > 1;
     struct stepgate_region *region =
         callers ? v->caller_gradient_region[shard->route] : model->local_gradient_region[shard->route];
     if (!callers)
-        source += v->gradient_offset + model->sending % model->depth * v->gradient_stride;
-    status = endpoint->transport->endpoint_write(endpoint, region, source, NULL, place->slots, target, bytes,
-                                                 (counted ? STEPGATE_POST_COMPLETE : 0) | more,
-                                                 session_context(model, CONTEXT_WRITE, part->variable));
+        source += v->gradient_offset + sequence % model->depth * v->gradient_stride;
+    status = endpoint->transport->endpoint_write(
+        endpoint, region, source, NULL, place->slots, target, bytes,
+        (counted || place->replays ? STEPGATE_POST_COMPLETE : 0) | more,
+        session_context(model, place->replays ? CONTEXT_REPLAY : CONTEXT_WRITE, part->variable));
     if (status != 0)
         return status;
     v->writes_posted += counted;
+    place->replaying += place->replays;
     session->stats.bytes_pushed += bytes;
     return (int64_t)bytes;
 }
 
-/* transfer_part -- moves on with a part. Returns 0 when all of it is out, EAGAIN, or an error of the post; *busy when anything was moved. */
-static int transfer_part(struct session_model *model, struct session_part *part, int *busy)
+/* transfer_part -- moves on with a part of a contribution. Returns 0 when all of it is out, EAGAIN, or an error of the post; *busy when anything was moved. */
+static int transfer_part(struct session_model *model, struct session_part *part, uint64_t sequence, int *busy)
 {
     const struct session_place *place = &model->places[part->shard];
-    uint64_t slot = model->sending % model->depth * place->slot_stride;
     struct transfer_section section;
 
     for (; transfer_section(model, part, &section); part->section++, part->sent = 0) {
         if (session_mapped(place)) {
             if (section.bytes > 0)
-                transfer_store(model, part, &section, slot);
+                transfer_store(model, part, &section, sequence % model->depth * place->slot_stride);
             *busy = 1;
             continue;
         }
         while (part->sent < section.bytes) {
-            int64_t moved = transfer_write(model, part, &section, slot);
+            int64_t moved = transfer_write(model, part, &section, sequence);
             if (moved < 0)
                 return (int)moved;
             part->sent += (uint64_t)moved;
@@ -191,11 +211,13 @@ static int transfer_initial(struct session_model *model, const struct session_se
             memset(slot, 0, segment->bytes);
     } else {
         struct stepgate_endpoint *endpoint = session_push_endpoint(shard, segment->lane);
-        status =
-            endpoint == NULL
-                ? -STEPGATE_EAGAIN
-                : endpoint->transport->endpoint_write(endpoint, model->initial_region[shard->route], offset,
-                                                      NULL, place->slots, target, segment->bytes, 0, 0);
+        status = endpoint == NULL
+                     ? -STEPGATE_EAGAIN
+                     : endpoint->transport->endpoint_write(
+                           endpoint, model->initial_region[shard->route], offset, NULL, place->slots, target,
+                           segment->bytes, place->replays ? STEPGATE_POST_COMPLETE : 0,
+                           session_context(model, CONTEXT_REPLAY, segment->variable));
+        place->replaying += status == 0 && place->replays;
     }
     if (status != 0)
         return status;
@@ -205,13 +227,13 @@ static int transfer_initial(struct session_model *model, const struct session_se
 }
 
 /* transfer_header -- writes the header of a full span. */
-static int transfer_header(struct session_model *model, uint32_t s, uint32_t l, uint32_t g)
+static int transfer_header(struct session_model *model, uint32_t s, uint32_t l, uint32_t g, uint64_t sequence)
 {
     struct session_place *place = &model->places[s];
-    uint32_t slot = (uint32_t)(model->sending % model->depth);
+    uint32_t slot = (uint32_t)(sequence % model->depth);
     bool initial = model->slot_kind == SLOT_INITIAL;
     const struct slot_header header = {.step = model->step,
-                                       .sequence = model->sending,
+                                       .sequence = sequence,
                                        .incarnation = model->session->hello.incarnation,
                                        .bytes = initial ? 0 : place->spans[g][l].bytes,
                                        .rank = model->session->rank,
@@ -248,7 +270,7 @@ static int transfer_span(struct session_model *model, uint32_t s, uint32_t l, ui
         endpoint->transport->endpoint_notify(endpoint, value);
 #endif
     if (span->state == SPAN_HEADER && session_span_free(model, s, span)) {
-        status = transfer_header(model, s, l, g);
+        status = transfer_header(model, s, l, g, model->sending);
         if (status == 0)
             span->state = SPAN_NOTIFY;
     }
@@ -269,6 +291,12 @@ static void transfer_done(struct session_span *span)
         span->state = SPAN_HEADER;
 }
 
+/* transfer_said -- where it is kept what the line in front of a part says in a contribution. */
+static uint64_t *transfer_said(const struct session_model *model, uint32_t part, uint64_t sequence)
+{
+    return &model->said[sequence % model->depth * model->part_count + part];
+}
+
 /* session_transfer_queue -- queues the parts of a variable; one that has nothing to send is out at once. */
 void session_transfer_queue(struct session_model *model, uint32_t variable)
 {
@@ -277,6 +305,8 @@ void session_transfer_queue(struct session_model *model, uint32_t variable)
     for (uint32_t i = 0; i < v->parts; i++) {
         struct session_part *part = &model->parts[v->first_part + i];
         struct session_span *span = session_span_of(model, part);
+        if (model->said != NULL)
+            *transfer_said(model, v->first_part + i, model->sending) = part->count;
         if (part->section != SECTION_END) {
             model->pending[model->pending_count++] = v->first_part + i;
             continue;
@@ -302,7 +332,8 @@ static int transfer_pending(struct session_model *model)
                  g = initial ? segment->group : part->group;
         struct session_span *span = &model->places[s].spans[g][l];
         if (session_span_free(model, s, span) &&
-            (initial ? transfer_initial(model, segment, &busy) : transfer_part(model, part, &busy)) == 0)
+            (initial ? transfer_initial(model, segment, &busy)
+                     : transfer_part(model, part, model->sending, &busy)) == 0)
             transfer_done(span);
         else
             model->pending[kept++] = item;
@@ -388,12 +419,6 @@ static bool transfer_answered(const struct session_model *model)
            (model->slot_kind == SLOT_INITIAL || model->token_next == model->sending + 1);
 }
 
-/* session_transfer_keeps -- see inside.h. Over a network several contributions to one step are not kept. */
-bool session_transfer_keeps(const struct session_model *model, uint32_t shard)
-{
-    return model->state < MODEL_COMMITTED || session_mapped(&model->places[shard]) || model->quota <= 1;
-}
-
 /* transfer_take_back -- nothing that was queued for this shard is sent as it was. */
 static void transfer_take_back(struct session_model *model, uint32_t s)
 {
@@ -431,10 +456,24 @@ static void transfer_queue_again(struct session_model *model, uint32_t s)
     }
 }
 
+/* transfer_unanswered -- contributions before `sending` that have no token yet, by the slots they lie in: those of the same step. */
+static uint32_t transfer_unanswered(const struct session_model *model)
+{
+    uint32_t slots = 0;
+
+    for (uint32_t i = 0; i < model->depth; i++) {
+        const struct session_use *use = &model->slots[i];
+        if (use->used && !use->abandoned && use->sequence >= model->token_next &&
+            use->sequence < model->sending)
+            slots |= UINT32_C(1) << i;
+    }
+    return slots;
+}
+
 /*
  * session_transfer_again -- see inside.h. Which notifies a ps has seen nobody here knows; what it has seen twice it ignores. Where slots are mapped
- * their bytes are there. Over a network the same bytes are written again: the buffers are as they were, for they may not be written before the
- * token has come. A ps that sums them meanwhile reads the same.
+ * their bytes are there. Over a network the same bytes are written again: the library's buffers are as they were, one for each contribution to a
+ * step, and so are the caller's where there is only one contribution. A ps that sums them meanwhile reads the same.
  */
 void session_transfer_again(struct session_model *model, uint32_t s)
 {
@@ -442,8 +481,16 @@ void session_transfer_again(struct session_model *model, uint32_t s)
     bool mapped = model->state >= MODEL_PLACED && session_mapped(place),
          initial = model->slot_kind == SLOT_INITIAL;
 
+    place->replaying = 0; /* what read them is gone */
     if (model->state < MODEL_PLACED || (model->state == MODEL_PLACED && model->session->rank != 0) ||
-        transfer_answered(model) || (model->finishing && model->weight == 0))
+        transfer_answered(model))
+        return;
+    place->replays = true;
+    place->again = (struct session_again){.slots = transfer_unanswered(model)};
+#ifdef STEPGATE_MUTANT_EARLIER_NOT_SENT_AGAIN
+    place->again.slots = 0;
+#endif
+    if (model->finishing && model->weight == 0)
         return;
     for (uint32_t g = 0; g < model->plan->shard[s].groups; g++)
         for (uint32_t l = 0; l < model->plan->lanes; l++) {
@@ -455,42 +502,102 @@ void session_transfer_again(struct session_model *model, uint32_t s)
         }
     if (!mapped)
         transfer_queue_again(model, s);
-    place->again_from = !initial && model->quota > 1 ? model->token_next : model->sending;
-    place->again_at = 0;
 }
 
-/* transfer_earlier_shard -- the notifies of contributions to this step that were finished before, once more: their slots are mapped. */
-static int transfer_earlier_shard(struct session_model *model, uint32_t s)
+/* session_transfer_leave -- see inside.h. */
+void session_transfer_leave(struct session_model *model)
+{
+    uint32_t slot = (uint32_t)(model->sending % model->depth);
+    const struct session_use *use = &model->slots[slot];
+    bool answered = model->token_next > model->sending,
+         whole = use->used && use->sequence == model->sending && !use->abandoned;
+
+    for (uint32_t s = 0; s < model->plan->shards; s++) {
+        struct session_place *place = &model->places[s];
+        if (answered) {
+            place->again = (struct session_again){.slots = 0};
+            place->replays = false;
+            continue;
+        }
+        for (uint32_t g = 0; whole && g < model->plan->shard[s].groups; g++)
+            for (uint32_t l = 0; l < model->plan->lanes; l++)
+                if (place->spans[g][l].parts > 0 && place->spans[g][l].state != SPAN_SENT)
+                    place->again.slots |= UINT32_C(1) << slot;
+    }
+}
+
+/* session_transfer_replays -- see inside.h. */
+bool session_transfer_replays(const struct session_model *model)
+{
+    for (uint32_t s = 0; s < model->plan->shards; s++)
+        if (model->places[s].replaying > 0)
+            return true;
+    return false;
+}
+
+/* transfer_earlier_parts -- over a network, those of an earlier contribution. Returns 0 when they are out. */
+static int transfer_earlier_parts(struct session_model *model, uint32_t s, uint64_t sequence, int *busy)
+{
+    struct session_again *again = &model->places[s].again;
+
+    for (; again->part < model->part_count; again->part++) {
+        struct session_part part = model->parts[again->part];
+        if (part.shard != s || model->model->variables[part.variable].frozen)
+            continue;
+        part.count = *transfer_said(model, again->part, sequence);
+        part.section = again->section;
+        part.sent = again->sent;
+        part.kept = true;
+        int status = transfer_part(model, &part, sequence, busy);
+        again->section = status != 0 ? part.section : SECTION_COUNT;
+        again->sent = status != 0 ? part.sent : 0;
+        if (status != 0)
+            return status;
+    }
+    return 0;
+}
+
+/* transfer_earlier_spans -- their headers and notifies. */
+static int transfer_earlier_spans(struct session_model *model, uint32_t s, uint64_t sequence, int *busy)
 {
     struct session_place *place = &model->places[s];
     uint64_t spans = (uint64_t)model->plan->shard[s].groups * model->plan->lanes;
-    int busy = 0;
+    uint32_t slot = (uint32_t)(sequence % model->depth);
 
-    for (; place->again_from < model->sending; place->again_from++, place->again_at = 0)
-        for (; place->again_at < spans; place->again_at++) {
-            uint32_t g = (uint32_t)(place->again_at / model->plan->lanes),
-                     l = (uint32_t)(place->again_at % model->plan->lanes);
-            struct stepgate_endpoint *endpoint = session_push_endpoint(&model->session->shards[s], l);
-            uint32_t slot = (uint32_t)(place->again_from % model->depth);
-            const struct session_use *use = &model->slots[slot];
-            if (place->spans[g][l].parts == 0 || use->sequence != place->again_from || use->abandoned)
-                continue;
-            if (endpoint == NULL ||
-                endpoint->transport->endpoint_notify(
-                    endpoint, slot_notify(model->number, slot, g, place->again_from)) != 0)
-                return busy;
-            busy = 1;
-        }
-    return busy;
+    for (; place->again.span < spans; place->again.span++) {
+        uint32_t g = (uint32_t)(place->again.span / model->plan->lanes),
+                 l = (uint32_t)(place->again.span % model->plan->lanes);
+        struct stepgate_endpoint *endpoint = session_push_endpoint(&model->session->shards[s], l);
+        int status = endpoint == NULL ? -STEPGATE_EAGAIN : 0;
+        if (place->spans[g][l].parts == 0)
+            continue;
+        if (status == 0 && !session_mapped(place))
+            status = transfer_header(model, s, l, g, sequence);
+        if (status == 0)
+            status =
+                endpoint->transport->endpoint_notify(endpoint, slot_notify(model->number, slot, g, sequence));
+        if (status != 0)
+            return status;
+        *busy = 1;
+    }
+    return 0;
 }
 
-/* transfer_earlier -- of every shard that has been reached again. */
+/* transfer_earlier -- contributions to this step that were finished before, to every shard that has been reached again. */
 static int transfer_earlier(struct session_model *model)
 {
     int busy = 0;
 
-    for (uint32_t s = 0; model->quota > 1 && s < model->plan->shards; s++)
-        busy |= transfer_earlier_shard(model, s);
+    for (uint32_t s = 0; model->quota > 1 && s < model->plan->shards; s++) {
+        struct session_place *place = &model->places[s];
+        while (place->again.slots != 0) {
+            uint64_t sequence = model->slots[__builtin_ctz(place->again.slots)].sequence;
+            if ((!session_mapped(place) && transfer_earlier_parts(model, s, sequence, &busy) != 0) ||
+                transfer_earlier_spans(model, s, sequence, &busy) != 0)
+                break;
+            place->again = (struct session_again){.slots = place->again.slots & (place->again.slots - 1)};
+        }
+    }
     return busy;
 }
 
@@ -500,7 +607,7 @@ static bool transfer_owes(const struct session_model *model)
     if (transfer_answered(model))
         return false;
     for (uint32_t s = 0; model->quota > 1 && s < model->plan->shards; s++)
-        if (model->places[s].again_from < model->sending)
+        if (model->places[s].again.slots != 0)
             return true;
     return model->weight != 0 && model->spans_sent < model->spans_total;
 }

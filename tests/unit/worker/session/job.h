@@ -50,6 +50,7 @@ struct job_worker {
 struct job {
     uint32_t shards, lanes, workers;
     bool mapped;
+    uint32_t reconnect; /* of connections that break; 0: never */
     uint64_t group_bytes, cut_bytes, chunk_bytes;
     struct random_source random;
     struct world *world;
@@ -126,7 +127,8 @@ static inline void job_ps_up(struct job *j, uint32_t s)
                                         .group_bytes = j->group_bytes,
                                         .cut_bytes = j->cut_bytes,
                                         .join_timeout_ms = 2000,
-                                        .liveness_ms = 1000};
+                                        .liveness_ms = 1000,
+                                        .reconnect = j->reconnect};
     good(shard_new(&config, job_now(j), &ps->shard));
 }
 
@@ -156,7 +158,8 @@ static inline void job_worker_up(struct job *j, uint32_t w)
                                           .incarnation = 1000 + w,
                                           .chunk_bytes = j->chunk_bytes,
                                           .join_timeout_ms = 2000,
-                                          .liveness_ms = 1000};
+                                          .liveness_ms = 1000,
+                                          .reconnect = j->reconnect};
     good(session_new(&config, job_now(j), &worker->session));
 }
 
@@ -205,7 +208,9 @@ static inline void job_move(struct job *j)
     uint64_t due = world_next_time(j->world), timer = job_timer(j), now = job_now(j);
     if (busy && random_chance(&j->random, 300))
         return;
-    if (due <= timer || busy) {
+    if (busy && due > timer) { /* a timer must not be missed for an event that is far away */
+        world_advance(j->world, CLOCK_MS / 100);
+    } else if (due <= timer) {
         if (world_step(j->world) == 0)
             world_advance(j->world, CLOCK_MS / 100);
     } else {
