@@ -54,6 +54,11 @@ part_lint() {
     gather
 }
 
+# model: the protocol itself, of which nothing need be built
+part_model() {
+    tally "model" 880 tests/model/run
+}
+
 part_build() {
     build_in build -DCMAKE_BUILD_TYPE=Release -DSTEPGATE_SANITIZE=
 }
