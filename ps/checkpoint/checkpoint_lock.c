@@ -43,12 +43,9 @@ int checkpoint_lock(const char *dir, const char *who, int *out)
         *out = -1;
         return 0;
     }
-    int length = snprintf(line, sizeof(line), "%s\n", who);
-    if (length >= (int)sizeof(line))
-        length = (int)sizeof(line) - 1;
-    /* A full disk takes the name of the holder, not the lock. */
-    bool named = ftruncate(fd, 0) == 0 && pwrite(fd, line, (size_t)length, 0) == length;
-    (void)named;
+    snprintf(line, sizeof(line), "%s\n", who);
+    ssize_t named = ftruncate(fd, 0) == 0 ? pwrite(fd, line, strlen(line), 0) : -1;
+    (void)named; /* a full disk takes the name of the holder, not the lock */
     *out = fd;
     return 0;
 }

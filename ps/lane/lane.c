@@ -411,10 +411,8 @@ static void lane_notify(struct lane *lane, uint32_t rank, uint32_t value, uint64
     struct lane_model *model = lane_model_of(lane, rank, value, now);
     if (model == NULL)
         return;
-    memcpy(&header,
-           model->board->slots[rank].headers +
-               slot_header_offset(model->board->lanes, slot, lane->config.number, group),
-           sizeof(header));
+    slot_header_load(&header, model->board->slots[rank].headers +
+                                  slot_header_offset(model->board->lanes, slot, lane->config.number, group));
     if (!model->initial && header.kind == SLOT_INITIAL) {
         lane->stats.stale++; /* the initial values have the number 0 like the first contribution */
         return;

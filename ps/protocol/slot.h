@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "ps/protocol/plan.h"
 
@@ -58,6 +59,30 @@ struct slot_words {
     uint64_t reserved[6];
 };
 static_assert(sizeof(struct slot_words) == 128, "lanes do not share a cache line, nor a pair of them");
+
+/*
+ * slot_header_store, slot_header_load -- into mapped memory, and out of it. A lane that is late with the notify of an abandoned contribution may read its header while the
+ * worker writes that of the next one into the same slot. Relaxed, word by word: the notify orders them where it counts. Else the lane may see words of both, which
+ * differ in step and sequence alone, and the sequence tells whether the notify is of this contribution.
+ */
+static inline void slot_header_store(void *at, const struct slot_header *header)
+{
+    _Atomic uint64_t *to = at;
+    uint64_t words[sizeof(*header) / sizeof(uint64_t)];
+
+    memcpy(words, header, sizeof(words));
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        atomic_store_explicit(&to[i], words[i], memory_order_relaxed);
+}
+static inline void slot_header_load(struct slot_header *header, const void *at)
+{
+    const _Atomic uint64_t *from = at;
+    uint64_t words[sizeof(*header) / sizeof(uint64_t)];
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        words[i] = atomic_load_explicit(&from[i], memory_order_relaxed);
+    memcpy(header, words, sizeof(words));
+}
 
 /* slot_weight_fits -- of a contribution: 0 (it is empty), or far enough from the ends of f32 that every worker's together are in it. */
 static inline bool slot_weight_fits(double weight)

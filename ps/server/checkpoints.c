@@ -455,6 +455,10 @@ static int checkpoints_take_folder(struct checkpoints *checkpoints, const char *
         status = checkpoint_lock(checkpoints->dir, who, &checkpoints->lock);
         if (status == 0 && checkpoints->lock >= 0)
             checkpoint_probe_sweep(checkpoints->dir);
+        else if (status == 0)
+            log_line(&checkpoints->log, LOG_WARN,
+                     "the file system of %.200s has no locks: see that no other job writes there",
+                     checkpoints->dir);
     }
     if (status == 0)
         status = checkpoint_probe(checkpoints->dir, checkpoints->token);

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -15,7 +16,7 @@
 
 /*
  * Descriptors, as counted over shm with one model: the streams, the library's and the shard's own; a queue and a thread's bell for each lane; of a worker its control
- * connection (socket, bell, process), its slots, and two connections (socket, bell) for each lane. Over a network it is less.
+ * connection (socket, bell, process), its slots, and two connections (socket, bell) for each lane. Connections over a network have none.
  */
 #define NEED_DESCRIPTORS 10
 #define NEED_DESCRIPTORS_LANE 5
@@ -73,13 +74,21 @@ static void need_look(struct need *need, const char *what, uint64_t wanted, uint
 /* need_descriptors -- of this process. */
 static void need_descriptors(struct need *need, const struct need_wish *wish)
 {
-    uint64_t workers = wish->workers, lanes = wish->lanes;
+    uint64_t lanes = wish->lanes,
+             own = NEED_DESCRIPTORS + NEED_DESCRIPTORS_LANE * lanes +
+                   NEED_DESCRIPTORS_SHARD * (uint64_t)wish->shards + NEED_DESCRIPTORS_SPARE,
+             here = wish->workers * (NEED_DESCRIPTORS_WORKER + NEED_DESCRIPTORS_WORKER_LANE * lanes);
+    bool networked = false, mapped = false;
 
-    need_look(need, "file descriptors",
-              NEED_DESCRIPTORS + NEED_DESCRIPTORS_LANE * lanes +
-                  workers * (NEED_DESCRIPTORS_WORKER + NEED_DESCRIPTORS_WORKER_LANE * lanes) +
-                  NEED_DESCRIPTORS_SHARD * (uint64_t)wish->shards + NEED_DESCRIPTORS_SPARE,
-              limit_descriptors(), "raise the limit: ulimit -n; or fewer workers or lanes");
+    for (unsigned f = 0; f < wish->fabric_count; f++)
+        if (wish->fabrics[f]->transport == verbs_transport())
+            networked = true;
+        else
+            mapped = true;
+    need_look(need, "file descriptors", own + (networked ? 0 : here), limit_descriptors(),
+              "raise the limit: ulimit -n; or fewer workers or lanes");
+    if (networked && mapped)
+        need_say(need, "file descriptors: %" PRIu64 " more, if all workers are on this host", here);
 }
 
 /* need_device -- of an RDMA device. */

@@ -286,14 +286,6 @@ static int server_open_sets(struct stepgate_server *server)
     return sets_open(records ? record : NULL, replays ? replay : NULL, server->workers, &server->sets);
 }
 
-/* server_ahead -- a choice of sum_ahead. */
-static enum shard_ahead server_ahead(const char *choice)
-{
-    if (strcmp(choice, "on") == 0)
-        return SHARD_AHEAD_ON;
-    return strcmp(choice, "off") == 0 ? SHARD_AHEAD_OFF : SHARD_AHEAD_AUTO;
-}
-
 /* server_make_shard -- after the lanes. */
 static int server_make_shard(struct stepgate_server *server, uint64_t incarnation)
 {
@@ -315,7 +307,7 @@ static int server_make_shard(struct stepgate_server *server, uint64_t incarnatio
                                   .incarnation = incarnation,
                                   .group_bytes = knob_bytes(knobs, "group_bytes"),
                                   .kernels = (enum optimizer_kind)server->kernels,
-                                  .ahead = server_ahead(knob_text(knobs, "sum_ahead")),
+                                  .ahead = (enum shard_ahead)knob_int(knobs, "sum_ahead"),
                                   .cache_bytes = SERVER_CACHE_BYTES,
                                   .cut_bytes = knob_bytes(knobs, "cut_bytes"),
                                   .join_timeout_ms = knob_time_ms(knobs, "join_timeout"),

@@ -98,7 +98,7 @@ static const struct knob_row knob_table[] = {
      "whether a ps sums gradients that are there while others are on their way, for the memory of one more "
      "copy of the parameters; auto: over a network, from three "
      "workers on",
-     KNOB_CHOICE, 0, 0, false, "auto|on|off"},
+     KNOB_CHOICE, 0, 0, false, "off|on|auto"}, /* as enum shard_ahead */
     {"chunk_bytes", "STEPGATE_CHUNK_BYTES", "--chunk-bytes", "bytes", "1MiB",
      "largest piece that is posted at once", KNOB_SIZE, 4 * KIB, GIB, false, NULL},
     {"cut_bytes", "STEPGATE_CUT_BYTES", "--cut-bytes", "bytes", "256MiB",

@@ -379,6 +379,8 @@ void session_down(struct session *session, struct session_shard *shard, struct s
 void session_lost(struct session_shard *shard, const struct stepgate_error *why);
 /* session_back_off -- when to try the next time; it takes longer the more often it was tried. */
 uint64_t session_back_off(struct session *session, unsigned attempts, int64_t most_ms, uint64_t now);
+/* session_missing -- words the shards that are not connected; returns how many are. */
+uint32_t session_missing(const struct session *session, uint64_t now, char *text, size_t size);
 /* session_is_up -- every link to a shard is up. */
 bool session_is_up(const struct session *session, const struct session_shard *shard);
 /* session_rebuild_begin -- the connections to a shard broke; false: they are not made anew. */

@@ -246,7 +246,7 @@ static int transfer_header(struct session_model *model, uint32_t s, uint32_t l, 
     uint64_t offset = place->slot_headers + slot_header_offset(model->plan->lanes, slot, l, g);
 
     if (session_mapped(place)) {
-        memcpy((uint8_t *)place->slots->mapped + offset, &header, sizeof(header));
+        slot_header_store((uint8_t *)place->slots->mapped + offset, &header);
         return 0;
     }
     struct stepgate_endpoint *endpoint = session_push_endpoint(&model->session->shards[s], l);

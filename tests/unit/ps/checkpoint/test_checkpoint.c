@@ -16,7 +16,7 @@
 #include "tests/unit/ps/checkpoint/sample.h"
 #include "transport/base/error.h"
 
-static char dir[] = "/tmp/stepgate-checkpoint-XXXXXX";
+static char dir[] = P_tmpdir "/stepgate-checkpoint-XXXXXX";
 static char folder[PATH_MAX];
 
 /* error_has -- the last error names this. */

@@ -14,7 +14,7 @@
 
 #include "transport/base/counters.h"
 
-static char sys[] = "/tmp/test-counters-XXXXXX";
+static char sys[] = P_tmpdir "/test-counters-XXXXXX";
 
 /* put -- a counter of port 1 of x0. */
 static void put(const char *name, const char *text)
