@@ -157,10 +157,10 @@ int stepgate_model_set(struct stepgate_model *model, const char *key, const char
 int stepgate_model_initialize(struct stepgate_model *model, int id, const void *data, uint64_t bytes);
 
 struct stepgate_model_info {
-    size_t size;          /* set by the caller: sizeof(struct stepgate_model_info) */
-    uint64_t step;        /* the model's step */
-    uint64_t bytes;       /* of all variables */
-    int restored;         /* 1: a checkpoint won over the initial values */
+    size_t size;    /* set by the caller: sizeof(struct stepgate_model_info) */
+    uint64_t step;  /* the model's step */
+    uint64_t bytes; /* of all variables */
+    int restored; /* 1: a checkpoint won over the initial values, or this worker came back to a job that goes on */
     int in_place;         /* 1: parameters are mapped in place */
     uint32_t copies_push; /* times the CPU copies a gradient on its way: 0 or 1 (library's buffers) */
     uint32_t copies_pull;

@@ -58,6 +58,7 @@ struct stepgate_step_info {
     int rewound;           /* 1: lower than the last one; derive batch and random state from `step` */
     int verdict;           /* enum stepgate_verdict */
     uint64_t verdict_step; /* of which step */
+    /* R and T as they are now: strict mode: whoever is lost or leaves lowers T, and with lost_worker=shrink R */
     uint32_t replicas_to_aggregate, total_num_replicas;
     uint64_t staleness; /* async, bounded: steps taken between the last contribution's own and its update */
 };

@@ -89,7 +89,7 @@ struct board {
         *ahead;   /* sums of contributions of a step of which others are on their way; NULL: none are made */
     uint8_t *aux; /* one aux arena per worker; NULL: none */
     uint8_t *
-        aux_there; /* [workers][variables]: 1: that worker's value of an aux variable is in its arena; NULL: not noted */
+        aux_there; /* [workers][variables]: 1: that worker's value of an aux variable is in its arena; NULL: there are none */
     struct board_slots *slots; /* [workers] */
     struct board_order order;
     /* order_number: raised by the shard, release; loaded by lanes, acquire: the order's fields are visible. */

@@ -33,7 +33,8 @@ struct lane_model {
     uint64_t ready[PLAN_GROUPS_MAX]; /* step that may be read */
     struct arrival *arrivals;        /* [workers * depth] */
     uint8_t *announce;               /* [workers] bits: ready[group] is to be announced */
-    uint64_t announcing;             /* bits set in announce, over all workers */
+    bool *out;           /* [workers] lost, or back and not told of its slots: nothing is announced to it */
+    uint64_t announcing; /* bits set in announce, over all workers */
 };
 
 struct lane {
@@ -95,6 +96,7 @@ void lane_delete(struct lane **out)
         apply_delete(&lane->models[m]->apply);
         free(lane->models[m]->arrivals);
         free(lane->models[m]->announce);
+        free(lane->models[m]->out);
         free(lane->models[m]);
     }
     mailbox_clear(&lane->mailbox);
@@ -153,7 +155,8 @@ static void lane_take_board(struct lane *lane, struct board *board)
     model->initial = true;
     model->arrivals = calloc((size_t)board->workers * board->depth, sizeof(*model->arrivals));
     model->announce = calloc(board->workers, 1);
-    if (model->arrivals == NULL || model->announce == NULL ||
+    model->out = calloc(board->workers, sizeof(*model->out));
+    if (model->arrivals == NULL || model->announce == NULL || model->out == NULL ||
         apply_new(board, lane->config.number, &model->apply) != 0 ||
         apply_watch(model->apply, model->arrivals) != 0)
         goto fail;
@@ -170,6 +173,7 @@ fail:
         apply_delete(&model->apply);
         free(model->arrivals);
         free(model->announce);
+        free(model->out);
     }
     free(model);
     error_set(STEPGATE_ENOMEM, 0, "", "no memory for model %u in a lane", board->model);
@@ -236,8 +240,8 @@ static void lane_close_view(struct lane *lane, struct link *link)
     link_close(link);
 }
 
-/* lane_forget_view -- an observer is gone: neither is anything granted to it. Who comes next to its place is another one. */
-static void lane_forget_view(struct lane *lane, uint32_t rank)
+/* lane_forget_grants -- nothing is granted to it: who comes next to its place is another one. */
+static void lane_forget_grants(struct lane *lane, uint32_t rank)
 {
     size_t kept = 0;
 
@@ -245,7 +249,42 @@ static void lane_forget_view(struct lane *lane, uint32_t rank)
         if (lane->grants[i].rank != rank)
             lane->grants[kept++] = lane->grants[i];
     lane->grant_count = kept;
+}
+
+/* lane_forget_view -- an observer is gone. */
+static void lane_forget_view(struct lane *lane, uint32_t rank)
+{
+    lane_forget_grants(lane, rank);
     lane_close_view(lane, &lane->workers[rank].pull);
+}
+
+/* lane_forget_model -- a worker is lost: what has arrived of it is not looked at again. */
+static void lane_forget_model(struct lane_model *model, uint32_t rank)
+{
+    uint32_t depth = model->board->depth;
+
+    memset(&model->arrivals[(size_t)rank * depth], 0, depth * sizeof(*model->arrivals));
+    model->announcing -= (uint64_t)__builtin_popcount(model->announce[rank]);
+    model->announce[rank] = 0;
+    model->out[rank] = true;
+}
+
+/* lane_forget -- its connections end; what is still under way on them lands nowhere. */
+static void lane_forget(struct lane *lane, uint32_t rank)
+{
+    const struct letter forgot = {.kind = LETTER_FORGOT, .rank = rank, .lane = lane->config.number};
+    struct lane_worker *worker = &lane->workers[rank];
+
+    lane_forget_grants(lane, rank);
+    lane_close_view(lane, &worker->push);
+    lane_close_view(lane, &worker->pull);
+    link_init(&worker->push, lane->config.secret, 0);
+    link_init(&worker->pull, lane->config.secret, 0);
+    worker->lost = false;
+    for (uint32_t m = 0; m < lane->model_end; m++)
+        if (lane->models[m] != NULL)
+            lane_forget_model(lane->models[m], rank);
+    lane_tell(lane, &forgot);
 }
 
 /* lane_accept -- a worker's connection, checked by the shard before. */
@@ -299,6 +338,22 @@ static void lane_hold(struct lane *lane, uint32_t rank)
     lane_tell(lane, &held);
 }
 
+/* lane_announce_all -- it may have missed what was announced. What it knows already it ignores. */
+static void lane_announce_all(struct lane_model *model, uint32_t rank)
+{
+    uint8_t missed = model->out[rank] ? 0 : model->told & (uint8_t)~model->announce[rank];
+
+    model->announce[rank] |= missed;
+    model->announcing += (uint64_t)__builtin_popcount(missed);
+}
+
+/* lane_back -- a worker that came back under its rank knows of the model. */
+static void lane_back(struct lane_model *model, uint32_t rank)
+{
+    model->out[rank] = false;
+    lane_announce_all(model, rank);
+}
+
 /* lane_letters -- what the shard wants. */
 static int lane_letters(struct lane *lane, uint64_t now)
 {
@@ -317,6 +372,8 @@ static int lane_letters(struct lane *lane, uint64_t now)
         case LETTER_DROP: lane_drop(lane, &letter); break;
         case LETTER_CLOSE: lane_forget_view(lane, letter.rank); break;
         case LETTER_HOLD: lane_hold(lane, letter.rank); break;
+        case LETTER_FORGET: lane_forget(lane, letter.rank); break;
+        case LETTER_BACK: lane_back(lane->models[letter.model], letter.rank); break;
         default: break;
         }
     }
@@ -386,10 +443,10 @@ static struct lane_model *lane_model_of(struct lane *lane, uint32_t rank, uint32
 {
     uint32_t number = slot_notify_model(value);
 
-    if (lane->models[number] == NULL)
+    if (lane->models[number] == NULL || lane->models[number]->out[rank])
         lane_letters(lane, now); /* the shard tells lanes of a model before it tells workers */
     struct lane_model *model = lane->models[number];
-    if (model == NULL || !(model->all & (1u << slot_notify_group(value))) ||
+    if (model == NULL || model->out[rank] || !(model->all & (1u << slot_notify_group(value))) ||
         slot_notify_slot(value) >= model->board->depth) {
         lane_violation(lane, rank, &lane->workers[rank].push, "a notify for a span that is not there");
         return NULL;
@@ -430,17 +487,12 @@ static void lane_notify(struct lane *lane, uint32_t rank, uint32_t value, uint64
     lane_arrive(lane, model, rank, slot, group, header.sequence);
 }
 
-/* lane_announce_again -- a worker is back, and may have missed what was announced. What it knows already it ignores. */
+/* lane_announce_again -- the connections of a worker stand again. */
 static void lane_announce_again(struct lane *lane, uint32_t rank)
 {
-    for (uint32_t m = 0; m < lane->model_end; m++) {
-        struct lane_model *model = lane->models[m];
-        uint8_t missed = model != NULL ? model->told & (uint8_t)~model->announce[rank] : 0;
-        if (missed == 0)
-            continue;
-        model->announce[rank] |= missed;
-        model->announcing += (uint64_t)__builtin_popcount(missed);
-    }
+    for (uint32_t m = 0; m < lane->model_end; m++)
+        if (lane->models[m] != NULL)
+            lane_announce_all(lane->models[m], rank);
 }
 
 /* lane_event -- one event of the queue. */
@@ -488,7 +540,7 @@ static void lane_event(struct lane *lane, const struct stepgate_event *event, ui
 static void lane_announce(struct lane_model *model, uint32_t group)
 {
     for (uint32_t w = 0; w < model->board->workers; w++)
-        if (!(model->announce[w] & (1u << group))) {
+        if (!model->out[w] && !(model->announce[w] & (1u << group))) {
             model->announce[w] |= (uint8_t)(1u << group);
             model->announcing++;
         }

@@ -19,7 +19,11 @@ enum letter_kind {
     LETTER_DROPPED = 6, /* to the shard: it is forgotten */
     LETTER_CLOSE = 7,   /* to lane 0: the observer with the number `rank` is gone, its connection may go */
     LETTER_HOLD = 8,    /* to the lane: `rank` will connect anew: its connections go, the rest stays */
-    LETTER_HELD = 9     /* to the shard: nothing comes over them any more */
+    LETTER_HELD = 9,    /* to the shard: nothing comes over them any more */
+    LETTER_FORGET =
+        10, /* to the lane: `rank` is lost: nothing of it stays, and nothing is announced to who comes next */
+    LETTER_FORGOT = 11, /* to the shard: so it is */
+    LETTER_BACK = 12    /* to the lane: `rank` has slots again, of `model` */
 };
 
 struct board;

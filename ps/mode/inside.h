@@ -21,6 +21,7 @@ struct mode_answer {
 
 struct mode_rank {
     bool gone;
+    bool returns;  /* it is gone, and may come back */
     bool waiting;  /* tf, async, bounded: its last contribution is not answered yet */
     uint64_t next; /* sequence of its next contribution; so many it has handed in */
     bool resting;  /* bounded: in a barrier: it holds nobody back */
@@ -47,6 +48,10 @@ struct mode_kind {
     void (*contribute)(struct mode *mode, const struct mode_contribution *contribution);
     int (*applied)(struct mode *mode);
     void (*gone)(struct mode *mode, uint32_t rank);
+    /* NULL: nobody comes back. */
+    bool (*holds)(const struct mode *mode, uint32_t rank);
+    /* NULL: R. */
+    uint32_t (*needed)(const struct mode *mode);
     /* Who is how far ahead has changed without a contribution; NULL: nobody asks. */
     void (*clocks)(struct mode *mode);
     bool (*missing)(const struct mode *mode, uint32_t rank);

@@ -30,6 +30,8 @@ static int mode_check_settings(const struct mode_settings *s)
 {
     if (mode_kind_of(s->update) == NULL)
         return error_set(STEPGATE_EINVAL, 0, "", "there is no mode %d", s->update);
+    if (s->lost < MODE_LOST_FAIL || s->lost > MODE_LOST_SHRINK)
+        return error_set(STEPGATE_EINVAL, 0, "", "there is no policy %d for lost workers", s->lost);
     if (s->non_finite < MODEL_PROPAGATE || s->non_finite > MODEL_SKIP)
         return error_set(STEPGATE_EINVAL, 0, "", "there is no policy %d for what is not finite",
                          s->non_finite);
@@ -150,20 +152,59 @@ int mode_applied(struct mode *mode, uint64_t step)
     return mode->kind->applied(mode);
 }
 
-/* mode_gone -- once. */
-int mode_gone(struct mode *mode, uint32_t rank)
+/* mode_gone -- once, and once more when it is not waited for any longer. */
+int mode_gone(struct mode *mode, uint32_t rank, bool returns)
 {
     if (rank >= mode->settings.workers)
         return error_set(STEPGATE_EPROTOCOL, 0, "", "worker %u is gone: there are %u", rank,
                          mode->settings.workers);
-    if (mode->failed || mode->ranks[rank].gone)
+    struct mode_rank *who = &mode->ranks[rank];
+    if (mode->failed || (who->gone && (!who->returns || returns)))
         return 0;
     int status = mode_reserve(mode);
     if (status != 0)
         return status;
-    mode->ranks[rank].gone = true;
+    who->gone = true;
+    who->returns = returns && mode->kind->holds != NULL;
     mode->kind->gone(mode, rank);
     return 0;
+}
+
+/* mode_holds -- only where ranks come back it matters. */
+bool mode_holds(const struct mode *mode, uint32_t rank)
+{
+    return rank < mode->settings.workers && mode->kind->holds != NULL && mode->kind->holds(mode, rank);
+}
+
+/* mode_back -- see mode.h. */
+int mode_back(struct mode *mode, uint32_t rank, uint64_t sequence)
+{
+    struct mode_rank *who = rank < mode->settings.workers ? &mode->ranks[rank] : NULL;
+
+    if (who == NULL || mode->kind->holds == NULL || !who->gone || mode->kind->holds(mode, rank) ||
+        sequence < who->next)
+        return error_set(STEPGATE_EPROTOCOL, 0, "",
+                         "worker %u comes back with contribution %llu to a mode in which it cannot", rank,
+                         (unsigned long long)sequence);
+    who->gone = who->returns = false;
+    who->next = sequence;
+    return 0;
+}
+
+/* mode_needed -- see mode.h. */
+uint32_t mode_needed(const struct mode *mode)
+{
+    return mode->kind->needed != NULL ? mode->kind->needed(mode) : mode->settings.replicas;
+}
+
+/* mode_there -- see mode.h. */
+uint32_t mode_there(const struct mode *mode)
+{
+    uint32_t there = 0;
+
+    for (uint32_t r = 0; r < mode->settings.workers; r++)
+        there += !mode->ranks[r].gone;
+    return there;
 }
 
 /* mode_rest -- only bounded looks at it. */

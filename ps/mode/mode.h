@@ -13,9 +13,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Strict: what to do when fewer workers are left than a step takes contributions of. */
+enum mode_lost {
+    MODE_LOST_FAIL = 0,
+    MODE_LOST_WAIT = 1,  /* for one that may come back */
+    MODE_LOST_SHRINK = 2 /* R becomes what those that are left can give */
+};
+
 struct mode_settings {
     int update;                 /* enum model_update */
     int non_finite;             /* enum model_non_finite */
+    int lost;                   /* enum mode_lost; strict */
     uint32_t workers, replicas; /* T, R */
     uint32_t tokens_per_step;   /* tf */
     uint64_t initial_tokens;    /* tf */
@@ -43,7 +51,7 @@ enum mode_decision_kind {
 };
 enum mode_failure {
     MODE_FAIL_NON_FINITE = 1, /* policy fail: of rank, in step */
-    /* rank (the lowest that is gone) left, and the others cannot complete the step without it */
+    /* rank (the lowest that is gone and will not come back) left, and the others cannot complete the step without it */
     MODE_FAIL_GONE = 2,
     /* tf: everybody who is there waits for a token, and none can come; rank: the lowest that is gone, UINT32_MAX: nobody is */
     MODE_FAIL_STUCK = 3
@@ -85,8 +93,22 @@ void mode_delete(struct mode **mode);
 int mode_contribute(struct mode *mode, const struct mode_contribution *contribution);
 /* mode_applied -- the step that was committed last is applied on every shard: the next one may be committed. Errors: EPROTOCOL (another step), ENOMEM. */
 int mode_applied(struct mode *mode, uint64_t step);
-/* mode_gone -- a worker left or was lost: what it has not completed never counts. May be repeated. Errors: EPROTOCOL (no such rank), ENOMEM. */
-int mode_gone(struct mode *mode, uint32_t rank);
+/*
+ * mode_gone -- a worker left or was lost: what it has not completed never counts. `returns`: it may come back, and is waited for where the settings say so. May be repeated; without
+ * `returns` it is not waited for any longer. Errors: EPROTOCOL (no such rank), ENOMEM.
+ */
+int mode_gone(struct mode *mode, uint32_t rank, bool returns);
+/* mode_holds -- does a step that is not decided yet have something of this rank? Strict. */
+bool mode_holds(const struct mode *mode, uint32_t rank);
+/*
+ * mode_back -- a rank that was gone is there again, and nothing of it is held: it may contribute to the step that is awaited, from contribution `sequence` on, which
+ * is not below the next one. Strict. Errors: EPROTOCOL.
+ */
+int mode_back(struct mode *mode, uint32_t rank, uint64_t sequence);
+/* mode_needed -- contributions that the step which is awaited takes: R, or less where it has shrunk. */
+uint32_t mode_needed(const struct mode *mode);
+/* mode_there -- ranks that are not gone. */
+uint32_t mode_there(const struct mode *mode);
 /*
  * mode_rest -- a worker waits in a barrier: bounded: until it hands in again it holds nobody back, for it would wait there for those it holds.
  * Errors: EPROTOCOL (no such rank), ENOMEM.

@@ -153,50 +153,85 @@ static bool strict_lacks(const struct mode *mode, uint32_t rank)
            (!strict_is_recorded(strict) || strict->recorded[rank]);
 }
 
+/* strict_may_be_in -- ranks of which the step has, or may still get, what it may need; `returning`: those that may come back are among them. */
+static uint32_t strict_may_be_in(const struct mode *mode, bool returning)
+{
+    uint32_t count = 0;
+
+    for (uint32_t r = 0; r < mode->settings.workers; r++)
+        count += !mode->ranks[r].gone || (returning && mode->ranks[r].returns) || !strict_lacks(mode, r);
+    return count;
+}
+
+/* strict_shrinks -- does a step do with those that are left? Not where its set is given. */
+static bool strict_shrinks(const struct mode *mode)
+{
+    return mode->settings.lost == MODE_LOST_SHRINK && !mode->strict->replayed;
+}
+
+/* strict_needed -- R; where that shrinks, as much of it as those that are left can give. */
+static uint32_t strict_needed(const struct mode *mode)
+{
+    uint32_t needed = 0;
+
+    if (!strict_shrinks(mode))
+        return mode->settings.replicas;
+    for (uint32_t r = 0; r < mode->settings.workers; r++)
+        if (!mode->ranks[r].gone || !strict_lacks(mode, r))
+            needed += strict_quota(mode, r);
+    return needed < mode->settings.replicas ? needed : mode->settings.replicas;
+}
+
 /* strict_has_all -- nothing that may still come changes the set. */
 static bool strict_has_all(const struct mode *mode)
 {
     const struct strict *strict = mode->strict;
+    bool awaited = false;
 
-    if (!strict->many && !strict->replayed && strict->in == mode->settings.replicas)
+    if (!strict->many && !strict->replayed && strict->in > 0 && strict->in == strict_needed(mode))
         return true;
     if (!strict->many && !strict_is_recorded(strict))
         return false;
-    for (uint32_t r = 0; r < mode->settings.workers; r++)
-        if (strict_lacks(mode, r))
+    for (uint32_t r = 0; r < mode->settings.workers; r++) {
+        bool without = mode->ranks[r].gone && strict_shrinks(mode);
+        if (strict_lacks(mode, r) && !without)
             return false;
-    return true;
+        awaited = awaited || !strict_lacks(mode, r);
+    }
+    return awaited;
 }
 
-/* strict_lost -- the lowest rank that is gone and without which those who wait cannot complete the step, or MODE_NOBODY. */
+/* strict_lost -- the lowest rank that is gone for good and without which those who wait cannot complete the step, or MODE_NOBODY. */
 static uint32_t strict_lost(const struct mode *mode)
 {
     const struct strict *strict = mode->strict;
-    uint32_t lost = MODE_NOBODY, may_be_in = 0;
-    bool awaited = false;
+    bool waits = mode->settings.lost == MODE_LOST_WAIT, awaited = false;
+    uint32_t lost = MODE_NOBODY;
 
     for (uint32_t r = 0; r < mode->settings.workers; r++) {
-        bool gone = mode->ranks[r].gone;
-        awaited = awaited || (!gone && strict->handed[r] > 0);
-        may_be_in += !gone || !strict_lacks(mode, r);
-        if (gone && strict_lacks(mode, r) && lost == MODE_NOBODY)
+        const struct mode_rank *rank = &mode->ranks[r];
+        awaited = awaited || (!rank->gone && strict->handed[r] > 0);
+        if (rank->gone && !(waits && rank->returns) && strict_lacks(mode, r) && lost == MODE_NOBODY)
             lost = r;
     }
-    if (!awaited || (strict->replayed && strict->recorded_count == 0))
+    if (!awaited || strict_shrinks(mode) || (strict->replayed && strict->recorded_count == 0))
         return MODE_NOBODY;
     bool any_is_missed = strict->many || strict->replayed;
-    return any_is_missed || may_be_in < mode->settings.replicas ? lost : MODE_NOBODY;
+    return any_is_missed || strict_may_be_in(mode, waits) < mode->settings.replicas ? lost : MODE_NOBODY;
 }
 
-/* strict_nobody_else -- every rank that is there has handed in: abandoned contributions hang nobody. */
+/* strict_nobody_else -- every rank that is there, or waited for, has handed in: abandoned contributions hang nobody. */
 static bool strict_nobody_else(const struct mode *mode)
 {
+    bool waits = mode->settings.lost == MODE_LOST_WAIT &&
+                 (mode->strict->many || strict_may_be_in(mode, false) < mode->settings.replicas);
     bool there = false;
 
     for (uint32_t r = 0; r < mode->settings.workers; r++) {
-        if (!mode->ranks[r].gone && strict_lacks(mode, r))
+        const struct mode_rank *rank = &mode->ranks[r];
+        if ((!rank->gone || (waits && rank->returns)) && strict_lacks(mode, r))
             return false;
-        there = there || !mode->ranks[r].gone;
+        there = there || !rank->gone;
     }
     return there;
 }
@@ -330,11 +365,29 @@ static int strict_applied(struct mode *mode)
     return 0;
 }
 
-/* strict_gone -- it is not waited for; what it has handed in counts. */
+/* strict_retract -- a part of what a rank gives to a step is of no use without the rest. */
+static void strict_retract(struct mode *mode, uint32_t rank)
+{
+    struct strict *strict = mode->strict;
+
+    for (uint32_t i = 0; i < strict->handed[rank]; i++)
+        strict->in -= strict->entries[strict_place(mode, rank) + i].state == STRICT_IN;
+    strict->handed[rank] = 0;
+}
+
+/* strict_gone -- what it has handed in counts; of what it would have to hand in again nothing does. */
 static void strict_gone(struct mode *mode, uint32_t rank)
 {
-    (void)rank;
+    if (mode->settings.lost != MODE_LOST_FAIL && !mode->strict->full &&
+        mode->strict->handed[rank] < strict_quota(mode, rank))
+        strict_retract(mode, rank);
     strict_settle(mode);
+}
+
+/* strict_holds -- it has handed in, and the step is not decided. */
+static bool strict_holds(const struct mode *mode, uint32_t rank)
+{
+    return mode->strict->handed[rank] > 0;
 }
 
 /* strict_missing -- the step waits for this rank. */
@@ -349,5 +402,7 @@ const struct mode_kind mode_kind_strict = {.update = MODEL_STRICT,
                                            .contribute = strict_contribute,
                                            .applied = strict_applied,
                                            .gone = strict_gone,
+                                           .holds = strict_holds,
+                                           .needed = strict_needed,
                                            .missing = strict_missing,
                                            .clear = strict_clear};

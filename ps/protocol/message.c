@@ -155,6 +155,7 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
         bytes_put_u64(&w, m->arena_offset);
         bytes_put_u64(&w, m->header_offset);
         bytes_put_u64(&w, m->words_offset);
+        bytes_put_u8(&w, (uint8_t)m->kept);
         break;
     case MESSAGE_SEAL:
         bytes_put_u32(&w, m->model);
@@ -188,9 +189,13 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
         bytes_put_u64(&w, m->verdict_step);
         bytes_put_u64(&w, m->staleness);
         bytes_put_u8(&w, (uint8_t)m->kept);
+        bytes_put_u32(&w, m->count);
+        bytes_put_u32(&w, m->workers);
+        bytes_put_u64(&w, m->offset);
         break;
     case MESSAGE_ACCUMULATE:
     case MESSAGE_RELEASE:
+    case MESSAGE_FORGET:
         bytes_put_u32(&w, m->model);
         bytes_put_u32(&w, m->rank);
         bytes_put_u64(&w, m->sequence);
@@ -212,6 +217,8 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
         bytes_put_text(&w, m->value);
         break;
     case MESSAGE_COUNTS_ASK:
+    case MESSAGE_FORGOT:
+    case MESSAGE_BACK:
         bytes_put_u32(&w, m->model);
         bytes_put_u32(&w, m->rank);
         break;
@@ -330,6 +337,7 @@ static void message_unpack_body(struct bytes_reader *r, struct message *m)
         m->arena_offset = bytes_get_u64(r);
         m->header_offset = bytes_get_u64(r);
         m->words_offset = bytes_get_u64(r);
+        m->kept = bytes_get_u8(r);
         break;
     case MESSAGE_SEAL:
         m->model = bytes_get_u32(r);
@@ -363,9 +371,13 @@ static void message_unpack_body(struct bytes_reader *r, struct message *m)
         m->verdict_step = bytes_get_u64(r);
         m->staleness = bytes_get_u64(r);
         m->kept = bytes_get_u8(r);
+        m->count = bytes_get_u32(r);
+        m->workers = bytes_get_u32(r);
+        m->offset = bytes_get_u64(r);
         break;
     case MESSAGE_ACCUMULATE:
     case MESSAGE_RELEASE:
+    case MESSAGE_FORGET:
         m->model = bytes_get_u32(r);
         m->rank = bytes_get_u32(r);
         m->sequence = bytes_get_u64(r);
@@ -387,6 +399,8 @@ static void message_unpack_body(struct bytes_reader *r, struct message *m)
         bytes_get_text(r, m->value, sizeof(m->value));
         break;
     case MESSAGE_COUNTS_ASK:
+    case MESSAGE_FORGOT:
+    case MESSAGE_BACK:
         m->model = bytes_get_u32(r);
         m->rank = bytes_get_u32(r);
         break;
@@ -527,6 +541,9 @@ const char *message_name(int kind)
         [MESSAGE_RESTORE] = "restore",
         [MESSAGE_RESTORED] = "restored",
         [MESSAGE_AUX] = "aux",
+        [MESSAGE_FORGET] = "forget",
+        [MESSAGE_FORGOT] = "forgot",
+        [MESSAGE_BACK] = "back",
     };
 
     if (kind <= 0 || kind >= (int)(sizeof(names) / sizeof(names[0])) || names[kind] == NULL)

@@ -26,7 +26,7 @@ enum message_kind {
     MESSAGE_MODEL_ASK =
         6, /* shard -> worker: model. "Your fingerprint differs: send your parts, I will say where" */
     MESSAGE_MODEL_OK =
-        7, /* shard -> worker: model, step, descriptor (slots, exported on this control endpoint), arena_offset, header_offset */
+        7, /* shard -> worker: model, step, descriptor (slots, exported on this control endpoint), arena_offset, header_offset, kept (bits) */
     MESSAGE_PARAMETERS =
         8, /* lane 0 -> worker, on its pull endpoint: model, step, descriptor, arena_offset (parity 0), header_offset (parity 1) */
     MESSAGE_SEAL =
@@ -36,7 +36,7 @@ enum message_kind {
     MESSAGE_COMMIT =
         11, /* leader -> shard: model, step, slot kind, set kind, rank, sequence, count, hyper, ranks (bitmap). Idempotent by step */
     MESSAGE_TOKEN =
-        12, /* leader -> worker: model, step (to begin), sequence (answered), verdict, verdict_step, staleness, kept (bits) */
+        12, /* leader -> worker: model, step (to begin), sequence (answered), verdict, verdict_step, staleness, kept (bits), count (R), workers (T that are there), offset (the first one of a worker that came back: number of its next contribution) */
     MESSAGE_APPLIED = 13,      /* shard -> leader: model, step (the one that was committed), slot kind */
     MESSAGE_BARRIER = 14,      /* worker -> leader: sequence (in step) */
     MESSAGE_BARRIER_OVER = 15, /* leader -> worker: sequence (in step) */
@@ -87,7 +87,11 @@ enum message_kind {
     MESSAGE_RESTORE = 43, /* leader -> shard: model, step: read the checkpoint of that step */
     MESSAGE_RESTORED = 44, /* shard -> leader: model, step: it is read */
     MESSAGE_AUX =
-        45 /* shard -> worker: model, what (variable), offset, n (u16), bytes: of its own, as a checkpoint had it. what MESSAGE_EVERYTHING: that was all here */
+        45, /* shard -> worker: model, what (variable), offset, n (u16), bytes: of its own, as a checkpoint had it. what MESSAGE_EVERYTHING: that was all here */
+    MESSAGE_FORGET =
+        46, /* leader -> shard: model, rank, sequence: that worker is lost; who comes back under its rank counts from there */
+    MESSAGE_FORGOT = 47, /* shard -> leader: model, rank: nothing of it is left here, and it may come back */
+    MESSAGE_BACK = 48    /* shard -> leader: model, rank: it is back, and is told of its slots here */
 };
 
 #define MESSAGE_BYTES_MAX 1024u  /* every transport carries this */
@@ -110,11 +114,12 @@ enum message_set {
     MESSAGE_SET_NONE = 5         /* nothing is applied */
 };
 
-/* What a TOKEN says of checkpoints. */
+/* What a TOKEN says of checkpoints, and a MODEL_OK of the model. */
 enum message_kept {
     MESSAGE_KEPT_FOLDER = 1,   /* the ps have a folder for them */
-    MESSAGE_KEPT_RESTORED = 2, /* one won over the initial values; of the first token alone */
-    MESSAGE_KEPT_SETS = 4      /* the ps record the contributors of each step, or repeat recorded ones */
+    MESSAGE_KEPT_RESTORED = 2, /* values that are there won over the initial ones; of the first token alone */
+    MESSAGE_KEPT_SETS = 4,     /* the ps record the contributors of each step, or repeat recorded ones */
+    MESSAGE_KEPT_RUNNING = 8   /* it is in training: initial values are not wanted */
 };
 
 struct message {

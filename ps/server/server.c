@@ -306,6 +306,8 @@ static int server_make_shard(struct stepgate_server *server, uint64_t incarnatio
                                   .secret = &server->secret,
                                   .incarnation = incarnation,
                                   .group_bytes = knob_bytes(knobs, "group_bytes"),
+                                  .lost = knob_int(knobs, "lost_worker"),
+                                  .return_timeout_ms = knob_time_ms(knobs, "return_timeout"),
                                   .kernels = (enum optimizer_kind)server->kernels,
                                   .ahead = (enum shard_ahead)knob_int(knobs, "sum_ahead"),
                                   .cache_bytes = SERVER_CACHE_BYTES,

@@ -48,9 +48,8 @@ int shard_checkpoint_room(struct shard_model *model)
     if (status != 0 || board->aux == NULL)
         return status;
     size_t there = (size_t)board->workers * model->model->count;
-    board->aux_there = calloc(there, 1);
     copy->aux_there = calloc(there, 1);
-    if (board->aux_there == NULL || copy->aux_there == NULL)
+    if (copy->aux_there == NULL)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for a checkpoint of model %s",
                          model->model->name);
     return shard_place_private(model, plan->aux_bytes * board->workers, &copy->aux);
@@ -59,7 +58,6 @@ int shard_checkpoint_room(struct shard_model *model)
 /* shard_checkpoint_delete -- what is not in arenas. */
 void shard_checkpoint_delete(struct shard_model *model)
 {
-    free(model->board.aux_there);
     free(model->checkpoint.copy.aux_there);
     free(model->checkpoint.pieces);
     free(model->description);
@@ -347,7 +345,7 @@ static void checkpoint_send_aux(struct shard_model *model, uint32_t rank, const 
 }
 
 /* shard_checkpoint_aux -- see inside.h. */
-void shard_checkpoint_aux(struct shard_model *model, uint64_t now)
+void shard_checkpoint_aux(struct shard_model *model, uint32_t w, uint64_t now)
 {
     const struct message end = {.kind = MESSAGE_AUX, .model = model->number, .what = MESSAGE_EVERYTHING};
     const struct board *board = &model->board;
@@ -355,15 +353,15 @@ void shard_checkpoint_aux(struct shard_model *model, uint64_t now)
 
     for (size_t v = 0; v < model->model->count; v++)
         some = some || model->model->variables[v].kind == STEPGATE_AUX;
-    for (uint32_t w = 0; some && w < board->workers; w++) {
-        for (size_t i = 0; i < board->shard->pieces; i++) {
-            const struct plan_piece *piece = &model->plan->by_shard[board->shard->first_piece + i];
-            if (model->model->variables[piece->variable].kind == STEPGATE_AUX &&
-                board->aux_there[board_aux(board, w, piece->variable)])
-                checkpoint_send_aux(model, w, piece, now);
-        }
-        shard_send(model->shard, w, &end, now);
+    if (!some)
+        return;
+    for (size_t i = 0; i < board->shard->pieces; i++) {
+        const struct plan_piece *piece = &model->plan->by_shard[board->shard->first_piece + i];
+        if (model->model->variables[piece->variable].kind == STEPGATE_AUX &&
+            board->aux_there[board_aux(board, w, piece->variable)])
+            checkpoint_send_aux(model, w, piece, now);
     }
+    shard_send(model->shard, w, &end, now);
 }
 
 /* shard_checkpoints_busy -- see inside.h. */

@@ -13,9 +13,11 @@ static struct shard_seal *shard_seal_place(const struct shard_model *model, uint
     return &model->shares[rank].seals[sequence % (2u * model->depth)];
 }
 
-/* shard_seal_of -- see inside.h. */
+/* shard_seal_of -- see inside.h. A worker that is forgotten has none. */
 const struct shard_seal *shard_seal_of(const struct shard_model *model, uint32_t rank, uint64_t sequence)
 {
+    if (model->shares[rank].seals == NULL)
+        return NULL;
     const struct shard_seal *seal = shard_seal_place(model, rank, sequence);
 
     return seal->next == sequence + 1 ? seal : NULL;
@@ -104,7 +106,10 @@ bool shard_gate_has_all(const struct shard_model *model, uint32_t rank)
 {
     if (model->phase != PHASE_RUNNING)
         return true;
-    uint64_t end = model->shares[rank].sealed_next, first = end > model->depth ? end - model->depth : 0;
+    const struct shard_share *share = &model->shares[rank];
+    uint64_t end = share->sealed_next, first = end > model->depth ? end - model->depth : 0;
+    if (first < share->begins)
+        first = share->begins;
     for (uint64_t sequence = first; sequence < end; sequence++)
         if (!shard_whole(model, rank, sequence))
             return false;

@@ -31,7 +31,13 @@ struct shard_member {
     uint32_t holding; /* lanes that have not let go of the old ones yet */
     uint32_t breaks;  /* so often in a row */
     uint64_t broken_at, return_by;
-    struct stepgate_error cause;
+    struct stepgate_error cause; /* why its connections broke, or it was lost */
+    /* it was lost, and the job goes on (absence.c) */
+    bool open;               /* nothing of it is left here: it may come back */
+    uint32_t forgetting;     /* lanes that have not let go of it yet */
+    uint64_t past;           /* the incarnation that was lost; 0: none */
+    uint64_t expected_until; /* it is waited for; CLOCK_NEVER: it is not */
+    uint64_t met;            /* the barrier that was over when it came back: it counts its own from there */
 };
 
 /* Another shard, on the leader. */
@@ -60,6 +66,9 @@ struct shard_share {
     uint64_t sealed_next;     /* newest sequence sealed + 1 */
     uint64_t reported_next;   /* newest sequence reported + 1 */
     bool sealed_initial;
+    bool forget; /* the leader wants it forgotten */
+    uint64_t
+        begins; /* number of its first contribution: that of a worker that came back is beyond those before */
     struct stepgate_region *region;
     bool again;     /* to be told anew where its slots are: it may have missed it */
     uint8_t *parts; /* a model that is coming in, part by part */
@@ -195,6 +204,21 @@ struct leader_tally {
     uint32_t shards;
 };
 
+enum leader_absence_state {
+    ABSENCE_NONE = 0,
+    ABSENCE_HELD = 1,       /* lost, and the step that is awaited may still take what it gave */
+    ABSENCE_FORGETTING = 2, /* every shard is told to forget it */
+    ABSENCE_AWAY = 3        /* all have: it may come back */
+};
+
+/* A worker that is lost, as far as a model is concerned. */
+struct leader_absence {
+    int state;       /* enum leader_absence_state */
+    bool again;      /* another incarnation was lost while the one before was being forgotten */
+    uint32_t shards; /* that have forgotten it; while it is away: on which it is back */
+    uint64_t begins; /* number of the next contribution of its rank */
+};
+
 /* What the leader knows of a model. */
 struct leader_model {
     _Atomic uint64_t step; /* moved by one compare-and-swap per step */
@@ -202,9 +226,11 @@ struct leader_model {
     struct mode *mode;       /* from the placement on */
     uint64_t *complete_next; /* [shards] newest step complete there + 1, where whole steps are reported */
     uint64_t *applied_next;  /* [shards] newest step applied there + 1 */
-    struct leader_tally *tallies; /* [workers * 2 * depth] */
-    uint64_t *contributed;        /* [workers] newest sequence that the mode knows + 1 */
-    bool *leaving;                /* [workers] left, but what it sealed is not all here yet */
+    struct leader_tally *tallies;    /* [workers * 2 * depth] */
+    uint64_t *contributed;           /* [workers] newest sequence that the mode knows + 1 */
+    bool *leaving;                   /* [workers] left, but what it sealed is not all here yet */
+    struct leader_absence *absences; /* [workers] */
+    uint32_t absent;                 /* of those, how many are not ABSENCE_NONE */
     bool *complete_initial, *applied_initial;
     struct optimizer_powers powers;
     struct model
@@ -289,6 +315,37 @@ void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate
                        enum link_end end, uint64_t now);
 /* shard_member_gone -- a worker is lost, and the others go on without it. */
 void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t now);
+/* absence: a worker that is lost while the job goes on */
+/* shard_absence_spares -- may the job go on without this worker, which is marked as lost? */
+bool shard_absence_spares(const struct shard *shard, uint32_t rank);
+/* shard_absence_returns -- could a lost worker come back? Only where contributions are reported one by one, in strict mode. */
+bool shard_absence_returns(const struct shard *shard);
+/* shard_absence_expected -- is the job waiting for this lost worker? */
+bool shard_absence_expected(const struct shard *shard, uint32_t rank);
+/* shard_absence_begin -- the worker is lost, and the job goes on. */
+void shard_absence_begin(struct shard *shard, uint32_t rank, const struct stepgate_error *why, uint64_t now);
+/* shard_absence_words -- what becomes of the job now. */
+void shard_absence_words(const struct shard *shard, uint32_t rank, char *text, size_t size);
+/* shard_absence_forget -- the order to do so, in its place; shard_absence_forgot: one more lane has. */
+void shard_absence_forget(struct shard_model *model, const struct message *message, uint64_t now);
+void shard_absence_forgot(struct shard *shard, uint32_t rank, uint64_t now);
+/* shard_absence_admits -- 0, or the reason why this control connection is refused. */
+int shard_absence_admits(const struct shard *shard, const struct hello *theirs, uint64_t now);
+/* shard_absence_up -- who came under a rank that was open has proved itself. */
+void shard_absence_up(struct shard *shard, uint32_t rank);
+/* shard_absence_check -- it says what its model looks like, of one that is in training. */
+void shard_absence_check(struct shard_model *model, uint32_t rank, const struct message *message,
+                         uint64_t now);
+/* leader_absence_begin -- a worker is lost, perhaps not for the first time. */
+void leader_absence_begin(struct shard *shard, uint32_t rank, uint64_t now);
+/* leader_absence_look -- something was decided: who may be forgotten, or begin? */
+void leader_absence_look(struct shard_model *model, uint64_t now);
+/* leader_absence_answer -- FORGOT or BACK of a shard. */
+void leader_absence_answer(struct shard *shard, const struct message *message, uint64_t now);
+/* shard_absence_watch -- who was expected in vain? */
+void shard_absence_watch(struct shard *shard, uint64_t now);
+uint64_t shard_absence_deadline(const struct shard *shard);
+
 void shard_watch_gathering(struct shard *shard, uint64_t now);
 void shard_watch_leaving(struct shard *shard, uint64_t now);
 /* shard_abort -- the job has failed, for the reason that is this thread's last error: everyone is told, then this shard ends. */
@@ -309,6 +366,8 @@ bool shard_rebuild_is_back(const struct shard *shard, const struct hello *theirs
 /* shard_rebuild_accept -- its control connection. Returns the reason to refuse it, 0: it was accepted. */
 int shard_rebuild_accept(struct shard *shard, unsigned fabric, struct stepgate_request *request,
                          const struct stepgate_event *event, const struct hello *theirs, uint64_t now);
+/* shard_rebuild_end -- it is back, or no longer expected to be. */
+void shard_rebuild_end(struct shard *shard, uint32_t rank);
 /* shard_rebuild_over -- it has proved itself. */
 void shard_rebuild_over(struct shard *shard, uint32_t rank, uint64_t now);
 /* shard_rebuild_held -- a lane has let go of its connections. */
@@ -361,8 +420,8 @@ bool shard_checkpoint_begin(struct shard_model *model, const struct message *tak
 void shard_checkpoint_copied(struct shard_model *model, uint64_t now);
 /* shard_checkpoint_restore -- the leader wants that one is read. */
 void shard_checkpoint_restore(struct shard_model *model, const struct message *restore, uint64_t now);
-/* shard_checkpoint_aux -- what each worker had of its own goes back to it. */
-void shard_checkpoint_aux(struct shard_model *model, uint64_t now);
+/* shard_checkpoint_aux -- what a worker had of its own goes back to it. */
+void shard_checkpoint_aux(struct shard_model *model, uint32_t rank, uint64_t now);
 /* shard_checkpoint_progress -- what went on aside. Returns 1 if something is over. */
 int shard_checkpoint_progress(struct shard_model *model, uint64_t now);
 /* shard_checkpoints_busy -- is one on its way, so that the job must not end yet? */
@@ -396,6 +455,8 @@ void shard_parting(struct shard *shard, uint64_t now);
 struct shard_model *shard_model_get(struct shard *shard, uint32_t number, uint64_t now);
 /* shard_place_private -- an arena that nobody but this ps sees, zeroed. Errors: ENOMEM. */
 int shard_place_private(struct shard_model *model, uint64_t bytes, uint8_t **out);
+/* shard_place_slot -- a worker's gradient memory, in its own domain. */
+int shard_place_slot(struct shard_model *model, uint32_t rank);
 void shard_model_part(struct shard *shard, uint32_t rank, const struct message *message, uint64_t now);
 void shard_model_check(struct shard *shard, uint32_t rank, const struct message *message, uint64_t now);
 void shard_model_delete(struct shard_model **model);
@@ -455,6 +516,9 @@ int leader_place(struct shard_model *model);
 void leader_norm(struct shard *shard, uint32_t from, const struct message *message, uint64_t now);
 /* leader_gone -- a worker left, or was lost where the job goes on without it. */
 void leader_gone(struct shard *shard, uint32_t rank, uint64_t now);
+/* leader_token_back -- lets a worker that came back into the step that is awaited; its contributions are counted from `begins` on. */
+void leader_token_back(struct shard *shard, struct shard_model *model, uint32_t rank, uint64_t begins,
+                       uint64_t now);
 /* leader_rest -- a worker waits in a barrier: it must not hold back those it waits for. */
 void leader_rest(struct shard *shard, uint32_t rank, uint64_t now);
 void leader_tune(struct shard *shard, const struct message *message, uint64_t now);

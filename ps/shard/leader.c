@@ -40,6 +40,7 @@ void leader_model_delete(struct leader_model **lead)
     free((*lead)->tallies);
     free((*lead)->contributed);
     free((*lead)->leaving);
+    free((*lead)->absences);
     free((*lead)->tunes.list);
     free((*lead)->complete_next);
     free((*lead)->applied_next);
@@ -68,6 +69,7 @@ int leader_mode(struct shard_model *model, uint64_t step)
     const struct mode_settings settings = {.step = step,
                                            .update = m->update,
                                            .non_finite = m->non_finite,
+                                           .lost = shard->config.lost,
                                            .workers = workers,
                                            .replicas = model_replicas(m, workers),
                                            .tokens_per_step = model_tokens_per_step(m, workers),
@@ -80,7 +82,7 @@ int leader_mode(struct shard_model *model, uint64_t step)
     int status = mode_new(&settings, &lead->mode);
     for (uint32_t w = 0; status == 0 && !model->together && w < workers; w++)
         if (shard->members[w].left)
-            status = mode_gone(lead->mode, w);
+            status = mode_gone(lead->mode, w, false);
     return status;
 }
 
@@ -95,7 +97,8 @@ int leader_place(struct shard_model *model)
     lead->tallies = calloc((size_t)workers * 2u * model->depth, sizeof(*lead->tallies));
     lead->contributed = calloc(workers, sizeof(*lead->contributed));
     lead->leaving = calloc(workers, sizeof(*lead->leaving));
-    if (lead->tallies == NULL || lead->contributed == NULL || lead->leaving == NULL)
+    lead->absences = calloc(workers, sizeof(*lead->absences));
+    if (lead->tallies == NULL || lead->contributed == NULL || lead->leaving == NULL || lead->absences == NULL)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for the contributions of %u workers", workers);
     if (!model->together && (uint64_t)workers * model->depth > MESSAGE_WORKERS_MAX)
         return error_set(STEPGATE_EINVAL, 0, "use fewer workers, or R = T",
@@ -118,6 +121,8 @@ void leader_send(struct shard *shard, const struct message *m, uint64_t now)
         shard_post(shard, &shard->leader, m, now);
     else if (m->kind == MESSAGE_COMPLETE)
         leader_complete(shard, 0, m, now);
+    else if (m->kind == MESSAGE_FORGOT || m->kind == MESSAGE_BACK)
+        leader_absence_answer(shard, m, now);
     else
         leader_applied(shard, 0, m, now);
 }
@@ -130,9 +135,9 @@ void leader_spread(struct shard *shard, const struct message *m, uint64_t now)
     shard_order(shard, m, now);
 }
 
-/* leader_token -- lets a worker into a step, and tells it what became of its contribution. */
+/* leader_token -- lets a worker into a step, and tells it what became of its contribution. `begins`: what the contributions of one that came back are counted from. */
 static void leader_token(struct shard *shard, struct shard_model *model, const struct mode_decision *d,
-                         uint64_t now)
+                         uint64_t begins, uint64_t now)
 {
     struct message token;
 
@@ -147,8 +152,15 @@ static void leader_token(struct shard *shard, struct shard_model *model, const s
         token.kept = MESSAGE_KEPT_FOLDER;
     if (shard->config.record != NULL || shard->config.replay != NULL)
         token.kept |= MESSAGE_KEPT_SETS;
-    if (d->verdict == STEPGATE_VERDICT_NONE && shard->leads[model->number]->restore.there)
+    const struct leader_model *lead = shard->leads[model->number];
+    token.count = mode_needed(lead->mode);
+    token.workers = mode_there(lead->mode);
+    if (d->verdict == STEPGATE_VERDICT_NONE && lead->restore.there)
         token.kept |= MESSAGE_KEPT_RESTORED;
+    if (begins > 0) {
+        token.offset = begins;
+        token.kept |= MESSAGE_KEPT_RESTORED; /* as far as the newcomer is concerned */
+    }
 #ifdef STEPGATE_MUTANT_TOKEN_LOST
     if (d->rank == 1 && d->step % 11 == 7)
         return;
@@ -164,7 +176,19 @@ static void leader_first_tokens(struct shard *shard, struct shard_model *model, 
 
     shard->leads[model->number]->checkpoint.taken_at = now;
     for (first.rank = 0; first.rank < shard->config.workers; first.rank++)
-        leader_token(shard, model, &first, now);
+        leader_token(shard, model, &first, 0, now);
+}
+
+/* leader_token_back -- see inside.h. */
+void leader_token_back(struct shard *shard, struct shard_model *model, uint32_t rank, uint64_t begins,
+                       uint64_t now)
+{
+    const struct mode_decision back = {.rank = rank,
+                                       .step = mode_step(shard->leads[model->number]->mode),
+                                       .sequence = UINT64_MAX,
+                                       .verdict = STEPGATE_VERDICT_NONE};
+
+    leader_token(shard, model, &back, begins, now);
 }
 
 /* leader_bitmap -- the contributors of a commit. */
@@ -306,6 +330,30 @@ static void leader_stuck(const struct shard *shard, const struct shard_model *mo
               who, (unsigned long long)d->step, model->model->name, cause);
 }
 
+/* leader_missed -- strict: a step cannot be completed without workers that are gone. */
+static void leader_missed(const struct shard *shard, const struct shard_model *model,
+                          const struct mode_decision *d)
+{
+    const struct shard_member *member = &shard->members[d->rank];
+    unsigned long long step = d->step;
+
+    if (member->left)
+        error_set(STEPGATE_ELOST, 0,
+                  "end the loop by the step that begin gives, not by counting contributions",
+                  "worker %u left the job before step %llu of model %s, to which others contribute", d->rank,
+                  step, model->model->name);
+    else
+        error_set(
+            STEPGATE_ELOST, 0,
+            "look at that worker's output and host, then start the job again; lost_worker=wait or shrink "
+            "goes on",
+            "step %llu of model %s takes %u contributions, and %u workers are left: worker %u is lost%s: "
+            "%.300s",
+            step, model->model->name, mode_needed(shard->leads[model->number]->mode),
+            mode_there(shard->leads[model->number]->mode), d->rank,
+            shard->config.lost == MODE_LOST_WAIT ? ", and did not come back" : "", member->cause.text);
+}
+
 /* leader_fail -- the mode cannot go on. */
 static void leader_fail(struct shard *shard, const struct shard_model *model, const struct mode_decision *d,
                         uint64_t now)
@@ -319,12 +367,7 @@ static void leader_fail(struct shard *shard, const struct shard_model *model, co
                   "worker %u contributed an infinity or a NaN to step %llu of model %s", d->rank, step,
                   model->model->name);
         break;
-    case MODE_FAIL_GONE:
-        error_set(STEPGATE_ELOST, 0,
-                  "end the loop by the step that begin gives, not by counting contributions",
-                  "worker %u left the job before step %llu of model %s, to which others contribute", d->rank,
-                  step, model->model->name);
-        break;
+    case MODE_FAIL_GONE: leader_missed(shard, model, d); break;
     default: leader_stuck(shard, model, d); break;
     }
     if (d->rank != UINT32_MAX)
@@ -349,10 +392,11 @@ static void leader_carry_out(struct shard *shard, struct shard_model *model, uin
             leader_spread(shard, &m, now);
             break;
         case MODE_COMMIT: leader_step(model, &d, now); break;
-        case MODE_TOKEN: leader_token(shard, model, &d, now); break;
+        case MODE_TOKEN: leader_token(shard, model, &d, 0, now); break;
         default: leader_fail(shard, model, &d, now); break;
         }
     }
+    leader_absence_look(model, now);
 }
 
 /* leader_norm -- a shard has measured its part of the mean. */
@@ -406,7 +450,7 @@ static int leader_contribute(struct shard_model *model, uint32_t rank, uint64_t 
     int status = mode_contribute(lead->mode, &contribution);
     if (status == 0 && lead->leaving[rank] && lead->contributed[rank] == model->shares[rank].sealed_next) {
         lead->leaving[rank] = false;
-        status = mode_gone(lead->mode, rank);
+        status = mode_gone(lead->mode, rank, false);
     }
     return status;
 }
@@ -439,6 +483,8 @@ static int leader_count(struct shard_model *model, const struct message *m)
     if (m->rank >= workers)
         return error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
                          "a contribution of worker %u of %u", m->rank, workers);
+    if (m->sequence < lead->absences[m->rank].begins)
+        return 0; /* of an incarnation that is forgotten */
     struct leader_tally *tally = &lead->tallies[(size_t)m->rank * ring + m->sequence % ring];
     if (m->sequence + 1 < tally->next)
         return 0;
@@ -554,6 +600,12 @@ void leader_applied(struct shard *shard, uint32_t from, const struct message *m,
         leader_carry_out(shard, model, now);
 }
 
+/* leader_awaits -- is a worker that is gone still expected? */
+static bool leader_awaits(const struct shard *shard, uint32_t rank)
+{
+    return !shard->members[rank].left && shard_absence_expected(shard, rank);
+}
+
 /*
  * leader_gone -- see inside.h. Where whole steps are reported, a step that is complete has all that its workers gave before they left: the mode need not know of
  * them, and whoever did not give is found by shard_departed. Whoever left has sealed all it gave: that counts first.
@@ -566,7 +618,7 @@ void leader_gone(struct shard *shard, uint32_t rank, uint64_t now)
             continue;
         if (shard->members[rank].left && lead->contributed[rank] < shard->models[m]->shares[rank].sealed_next)
             lead->leaving[rank] = true;
-        else if (mode_gone(lead->mode, rank) != 0)
+        else if (mode_gone(lead->mode, rank, leader_awaits(shard, rank)) != 0)
             shard_abort(shard, now);
         else
             leader_carry_out(shard, shard->models[m], now);
@@ -663,8 +715,10 @@ void leader_barrier(struct shard *shard, uint64_t now)
     if (lowest == UINT64_MAX || lowest <= shard->met)
         return;
     leader_meet(shard, lowest, now);
-    const struct message over = {.kind = MESSAGE_BARRIER_OVER, .step = lowest};
-    for (uint32_t w = 0; w < shard->config.workers; w++)
-        if (shard->members[w].barrier == lowest)
+    struct message over = {.kind = MESSAGE_BARRIER_OVER};
+    for (uint32_t w = 0; w < shard->config.workers; w++) {
+        over.step = lowest - shard->members[w].met;
+        if (shard->members[w].barrier == lowest && !shard->members[w].lost)
             shard_send(shard, w, &over, now);
+    }
 }

@@ -61,13 +61,15 @@ void shard_abort(struct shard *shard, uint64_t now)
         shard_post(shard, &shard->leader, &abort, now);
 }
 
-/* shard_refuse -- answers a request with a reason. */
-static void shard_refuse(struct shard *shard, struct stepgate_request *request, int reason)
+/* shard_refuse -- answers a request of that rank with a reason. */
+static void shard_refuse(struct shard *shard, struct stepgate_request *request, uint32_t rank, int reason)
 {
     uint8_t refusal[STEPGATE_HELLO_BYTES];
 
-    if (reason == STEPGATE_ELOST)
+    if (reason == STEPGATE_ELOST && shard->failed)
         hello_refusal_lost(shard->hello.job, shard->failure.role, shard->failure.rank, refusal);
+    else if (reason == STEPGATE_ELOST) /* the job goes on: who asks was given up */
+        hello_refusal_lost(shard->hello.job, STEPGATE_ROLE_WORKER, (int)rank, refusal);
     else
         hello_refusal(shard->hello.job, reason, refusal);
     request->transport->request_refuse(request, refusal, sizeof(refusal));
@@ -90,8 +92,9 @@ static int shard_accept_worker(struct shard *shard, unsigned fabric, struct step
     if (theirs->rank >= shard->config.workers)
         return STEPGATE_ERANK;
     struct shard_member *member = &shard->members[theirs->rank];
-    if (member->up || member->left || member->lost)
-        return STEPGATE_ERANK;
+    int reason = shard_absence_admits(shard, theirs, now);
+    if (reason != 0)
+        return reason;
     if (shard_unproven(&member->control, now))
         return STEPGATE_EBUSY;
     struct stepgate_fabric *in = shard->config.fabrics[fabric].fabric;
@@ -165,7 +168,7 @@ static int shard_accept_peer(struct shard *shard, unsigned fabric, struct stepga
 /* shard_request -- somebody wants to connect: who is it, and may it? */
 void shard_request(struct shard *shard, unsigned fabric, const struct stepgate_event *event, uint64_t now)
 {
-    struct hello theirs;
+    struct hello theirs = {0};
     int status = hello_unpack(event->data, event->length, &theirs);
     int reason = STEPGATE_EPROTOCOL;
 
@@ -175,7 +178,7 @@ void shard_request(struct shard *shard, unsigned fabric, const struct stepgate_e
         struct stepgate_error error;
         error_save(&error);
         log_line(&shard->config.log, LOG_WARN, "a connection was refused: %s", error.text);
-        shard_refuse(shard, event->request, status);
+        shard_refuse(shard, event->request, theirs.rank, status);
         return;
     }
     bool lane = theirs.role == STEPGATE_ROLE_WORKER && theirs.purpose != HELLO_CONTROL;
@@ -201,7 +204,7 @@ void shard_request(struct shard *shard, unsigned fabric, const struct stepgate_e
     if (reason == STEPGATE_ERANK)
         log_line(&shard->config.log, LOG_WARN, "%s %u was refused: its rank is taken or out of range",
                  theirs.role == STEPGATE_ROLE_PS ? "ps" : "worker", theirs.rank);
-    shard_refuse(shard, event->request, reason);
+    shard_refuse(shard, event->request, theirs.rank, reason);
 }
 
 /*
@@ -246,8 +249,8 @@ void shard_member_message(struct shard *shard, uint32_t rank, const struct messa
     case MESSAGE_BARRIER:
         if (shard->config.number != 0)
             break;
-        if (m->step > member->barrier)
-            member->barrier = m->step;
+        if (m->step + member->met > member->barrier)
+            member->barrier = m->step + member->met;
         leader_rest(shard, rank, now);
         leader_barrier(shard, now);
         return;
@@ -327,28 +330,6 @@ static void shard_member_lost(struct shard *shard, uint32_t rank, const struct s
     error_step(step, why->waited_ms);
 }
 
-/*
- * shard_spares -- may the job go on without a worker? Where the mode counts contributions and not workers, from the first step on. At least one
- * must be left.
- */
-static bool shard_spares(const struct shard *shard)
-{
-    bool some = false;
-
-    for (uint32_t m = 0; m < shard->model_end; m++) {
-        const struct shard_model *model = shard->models[m];
-        if (model == NULL)
-            continue;
-        if (model->phase != PHASE_RUNNING || model->model->update == MODEL_STRICT)
-            return false;
-        some = true;
-    }
-    for (uint32_t w = 0; some && w < shard->config.workers; w++)
-        if (!shard->members[w].lost)
-            return true;
-    return false;
-}
-
 /* shard_member_gone -- a worker is lost, and the others go on. */
 void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t now)
 {
@@ -368,9 +349,10 @@ void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t now)
         error_peer(STEPGATE_ROLE_WORKER, (int)rank, "", "");
         error_save(&abort.error);
         shard_post(shard, &member->control, &abort, now);
-        member->lost = true;
+        shard_absence_begin(shard, rank, &abort.error, now);
     }
     leader_gone(shard, rank, now);
+    leader_absence_begin(shard, rank, now);
     leader_barrier(shard, now);
 }
 
@@ -380,6 +362,7 @@ void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate
 {
     struct shard_member *member = &shard->members[rank];
     struct stepgate_error error;
+    char next[96];
 
     if (!member->up && why->code == STEPGATE_EAUTH)
         log_line(&shard->config.log, LOG_WARN, "worker %u was refused: %s", rank, why->text);
@@ -389,14 +372,16 @@ void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate
     shard_snapshots_drop(shard, member->control.theirs.incarnation);
     if (shard->ending)
         return;
-    bool spared = why->code != STEPGATE_EPROTOCOL && shard_spares(shard);
+    bool spared = why->code != STEPGATE_EPROTOCOL && shard_absence_spares(shard, rank);
     shard_member_lost(shard, rank, why);
     if (!spared) {
         shard_abort(shard, now);
         return;
     }
     error_save(&error);
-    log_line(&shard->config.log, LOG_WARN, "%s; the job goes on without it", error.text);
+    shard_absence_begin(shard, rank, &error, now);
+    shard_absence_words(shard, rank, next, sizeof(next));
+    log_line(&shard->config.log, LOG_WARN, "%s; %s", error.text, next);
     shard_member_gone(shard, rank, now);
 }
 
@@ -470,9 +455,15 @@ void shard_watch_leaving(struct shard *shard, uint64_t now)
             member_leave(shard, w, now);
     if (shard->ending)
         return;
-    for (uint32_t w = 0; w < shard->config.workers; w++)
+    bool left = false, expected = false;
+    for (uint32_t w = 0; w < shard->config.workers; w++) {
         if (!shard->members[w].left && !shard->members[w].lost)
             return;
+        left = left || shard->members[w].left;
+        expected = expected || shard_absence_expected(shard, w);
+    }
+    if (expected && !left)
+        return; /* who comes back may go on */
     if (shard_checkpoints_busy(shard))
         return; /* what is on its way is worth having */
     if (shard->config.number != 0) {

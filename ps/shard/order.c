@@ -216,6 +216,8 @@ static void order_next(struct shard_model *model, uint64_t now)
             order_release(model, m.rank, m.sequence, now);
         else if (m.kind == MESSAGE_TUNE)
             order_tune(model, &m, now);
+        else if (m.kind == MESSAGE_FORGET)
+            shard_absence_forget(model, &m, now);
         else
             order_give(model, &m, now);
     }
@@ -229,7 +231,8 @@ void shard_order(struct shard *shard, const struct message *m, uint64_t now)
     if (shard->ending)
         return;
     if (model == NULL || model->phase == PHASE_DECLARED ||
-        ((m->kind == MESSAGE_ACCUMULATE || m->kind == MESSAGE_RELEASE) && m->rank >= shard->config.workers)) {
+        ((m->kind == MESSAGE_ACCUMULATE || m->kind == MESSAGE_RELEASE || m->kind == MESSAGE_FORGET) &&
+         m->rank >= shard->config.workers)) {
         error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
                   "ps 0 sent a %s for model %u, which cannot be", message_name(m->kind), m->model);
         shard_abort(shard, now);
@@ -363,8 +366,8 @@ static void order_step(struct shard_model *model, uint64_t now)
     if (model->phase == PHASE_INITIAL) {
         model->phase = PHASE_RUNNING;
         model->first = model->step = model->current.step;
-        if (model->checkpoint.restored)
-            shard_checkpoint_aux(model, now);
+        for (uint32_t w = 0; model->checkpoint.restored && w < model->board.workers; w++)
+            shard_checkpoint_aux(model, w, now);
     } else {
         model->step = model->current.step + 1;
         model->shard->stats.steps++;

@@ -67,6 +67,7 @@ void shard_model_delete(struct shard_model **out)
     free(model->orders);
     free(model->tunes.list);
     shard_checkpoint_delete(model);
+    free(model->board.aux_there);
     free(model->board.slots);
     free(model->board.order.set);
     free(model->board.measures);
@@ -292,8 +293,13 @@ static int place_state(struct shard_model *model)
         status = shard_place_private(model, plan->state_bytes, &board->sums);
     if (status == 0 && model->ahead)
         status = shard_place_private(model, plan->state_bytes, &board->ahead);
-    if (status == 0 && plan->aux_bytes > 0)
+    if (status == 0 && plan->aux_bytes > 0) {
         status = shard_place_private(model, plan->aux_bytes * board->workers, &board->aux);
+        board->aux_there = calloc((size_t)board->workers * m->count, 1);
+        if (status == 0 && board->aux_there == NULL)
+            status =
+                error_set(STEPGATE_ENOMEM, 0, "", "no memory for the aux variables of model %s", m->name);
+    }
     if (status == 0 && model->shard->config.archive != NULL)
         status = shard_checkpoint_room(model);
     return status;
@@ -335,8 +341,8 @@ static int place_board(struct shard_model *model)
     return 0;
 }
 
-/* place_slot -- a worker's gradient memory, in its own domain. Worker 0's takes the initial values, too. */
-static int place_slot(struct shard_model *model, uint32_t rank)
+/* shard_place_slot -- see inside.h. Worker 0's takes the initial values, too. */
+int shard_place_slot(struct shard_model *model, uint32_t rank)
 {
     struct shard *shard = model->shard;
     struct shard_member *member = &shard->members[rank];
@@ -376,7 +382,7 @@ static int place_memory(struct shard_model *model)
     if (status == 0)
         status = place_state(model);
     for (uint32_t w = 0; status == 0 && w < model->shard->config.workers; w++)
-        status = place_slot(model, w);
+        status = shard_place_slot(model, w);
     return status;
 }
 
@@ -400,8 +406,14 @@ static int place_model(struct shard_model *model)
     int status = model_check_workers(model->model, shard->config.workers);
 
     model->depth = model_slot_depth(model->model, shard->config.workers);
-    model->together =
-        model_lockstep(model->model, shard->config.workers) && model->model->non_finite == MODEL_PROPAGATE;
+    /* Whoever may be lost and come back is counted alone. */
+    model->together = model_lockstep(model->model, shard->config.workers) &&
+                      model->model->non_finite == MODEL_PROPAGATE && shard->config.lost == MODE_LOST_FAIL;
+    if (status == 0 && shard->config.lost == MODE_LOST_WAIT && model->model->update != MODEL_STRICT)
+        status = error_set(
+            STEPGATE_EINVAL, 0, "use lost_worker=fail or shrink, or update=strict",
+            "lost_worker=wait, but model %s has update=%s: a worker comes back in strict mode alone",
+            model->model->name, model_update_name(model->model->update));
     model->ahead = place_ahead(model);
     if (status == 0)
         status = plan_new(model->model, &options, &model->plan);
@@ -456,6 +468,8 @@ static bool place_grant(struct shard_model *model, uint32_t rank, uint64_t now)
     if (shard->members[rank].control.state != LINK_UP)
         return false;
     struct message ok = {.kind = MESSAGE_MODEL_OK, .model = model->number, .step = model->step};
+    if (model->phase == PHASE_RUNNING)
+        ok.kept = MESSAGE_KEPT_RUNNING;
     const struct board_slots *slot = &model->board.slots[rank];
 
     ok.arena_offset = (uint64_t)(slot->arena - (uint8_t *)share->region->address);
@@ -506,6 +520,10 @@ void shard_model_check(struct shard *shard, uint32_t rank, const struct message 
     if (model == NULL)
         return;
     struct shard_share *share = &model->shares[rank];
+    if (model->phase == PHASE_RUNNING && !share->checked) {
+        shard_absence_check(model, rank, m, now);
+        return;
+    }
     if (share->checked) {
         error_set(STEPGATE_EPROTOCOL, 0, "", "worker %u checks model %u twice", rank, m->model);
         shard_abort(shard, now);

@@ -94,11 +94,11 @@ void shard_rebuild_held(struct shard *shard, uint32_t rank)
     shard->members[rank].holding--;
 }
 
-/* rebuild_end -- it is back, or no longer expected. */
-static void rebuild_end(struct shard *shard, struct shard_member *member)
+/* shard_rebuild_end -- see inside.h. */
+void shard_rebuild_end(struct shard *shard, uint32_t rank)
 {
-    shard->broken -= member->broken;
-    member->broken = false;
+    shard->broken -= shard->members[rank].broken;
+    shard->members[rank].broken = false;
 }
 
 /* shard_rebuild_is_back -- see inside.h. */
@@ -122,7 +122,7 @@ int shard_rebuild_accept(struct shard *shard, unsigned fabric, struct stepgate_r
     struct hello hello = shard->hello;
 
     if (member->left) { /* it missed the answer to its good-bye: this is one, too */
-        rebuild_end(shard, member);
+        shard_rebuild_end(shard, theirs->rank);
         return STEPGATE_EENDED;
     }
     if (!member->broken || member->holding > 0 || member->fabric != fabric ||
@@ -158,7 +158,7 @@ void shard_rebuild_over(struct shard *shard, uint32_t rank, uint64_t now)
 {
     struct shard_member *member = &shard->members[rank];
 
-    rebuild_end(shard, member);
+    shard_rebuild_end(shard, rank);
     member->up_since = now;
     shard->stats.reconnects++;
     rebuild_grant(shard, rank, now);
@@ -174,7 +174,7 @@ void shard_rebuild_watch(struct shard *shard, uint64_t now)
         struct shard_member *member = &shard->members[w];
         if (!member->broken || now < member->return_by)
             continue;
-        rebuild_end(shard, member);
+        shard_rebuild_end(shard, w);
         link_close(&member->control);
         shard_member_down(shard, w, &member->cause, LINK_END_REASON, now);
     }

@@ -65,6 +65,7 @@ int shard_new(const struct shard_config *config, uint64_t now, struct shard **ou
     for (uint32_t w = 0; w < config->workers; w++) {
         shard->members[w].control.owner = shard;
         shard->members[w].control.tag = SHARD_MEMBER + 4 * (int)w;
+        shard->members[w].expected_until = CLOCK_NEVER;
         link_init(&shard->members[w].control, config->secret, config->liveness_ms);
     }
     for (uint32_t s = 0; s < config->shards; s++) {
@@ -152,6 +153,8 @@ static void shard_member_up(struct shard *shard, uint32_t rank, uint64_t now)
         shard_rebuild_over(shard, rank, now);
         return;
     }
+    if (shard->members[rank].open)
+        shard_absence_up(shard, rank);
     shard_welcome(shard, &welcome);
     shard->members[rank].up = true;
     shard->members[rank].up_since = now;
@@ -234,6 +237,12 @@ static void shard_peer_message(struct shard *shard, uint32_t from, const struct 
             break;
         leader_norm(shard, from, m, now);
         return;
+    case MESSAGE_FORGOT:
+    case MESSAGE_BACK:
+        if (!leader)
+            break;
+        leader_absence_answer(shard, m, now);
+        return;
     case MESSAGE_GONE:
         if (!leader)
             break;
@@ -244,6 +253,7 @@ static void shard_peer_message(struct shard *shard, uint32_t from, const struct 
     case MESSAGE_MEASURE:
     case MESSAGE_ACCUMULATE:
     case MESSAGE_RELEASE:
+    case MESSAGE_FORGET:
     case MESSAGE_SNAPSHOT_TAKE:
     case MESSAGE_CHECKPOINT_TAKE:
         if (leader)
@@ -434,6 +444,8 @@ static int shard_letters(struct shard *shard, uint64_t now)
             shard_snapshot_dropped(shard, letter.region);
         if (letter.kind == LETTER_HELD)
             shard_rebuild_held(shard, letter.rank);
+        if (letter.kind == LETTER_FORGOT)
+            shard_absence_forgot(shard, letter.rank, now);
         if (letter.kind != LETTER_LOST)
             continue;
         shard_poll(shard, now); /* the worker may have said why on its control connection before it went */
@@ -488,6 +500,7 @@ int shard_progress(struct shard *shard, uint64_t now)
         shard_attend(shard, now);
     shard_watch_gathering(shard, now);
     shard_rebuild_watch(shard, now);
+    shard_absence_watch(shard, now);
     shard_watch_leaving(shard, now);
     shard_parting(shard, now);
     if (shard->ending && (now >= shard->end_deadline || (!shard->lingers && shard_flushed(shard, now))))
@@ -511,6 +524,8 @@ uint64_t shard_deadline(const struct shard *shard)
     }
     if (shard_rebuild_deadline(shard) < deadline)
         deadline = shard_rebuild_deadline(shard);
+    if (shard_absence_deadline(shard) < deadline)
+        deadline = shard_absence_deadline(shard);
     if (shard->ending && shard->end_deadline < deadline)
         deadline = shard->end_deadline;
     if (shard->parting && !shard->ending && shard->parting_until < deadline)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "ps/lane/lane.h"
+#include "ps/mode/mode.h"
 #include "ps/shard/archive.h"
 #include "transport/base/log.h"
 
@@ -48,6 +49,8 @@ struct shard_config {
     enum shard_ahead ahead;
     uint64_t cache_bytes; /* parameters beyond it are written past the caches; 0: none are */
     int64_t join_timeout_ms, liveness_ms, close_timeout_ms, stall_report_ms, step_timeout_ms; /* <= 0: none */
+    int lost;                  /* enum mode_lost: what becomes of a job in strict mode that loses workers */
+    int64_t return_timeout_ms; /* how long one is waited for; <= 0: for ever */
     uint32_t
         reconnect; /* how often in a row the connections of a peer may break and be made anew; 0: never */
     uint64_t (*memory_available)(void); /* NULL: not looked at */

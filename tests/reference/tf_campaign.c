@@ -263,7 +263,7 @@ static void job_gone(struct job *job, int rank)
     tf_model_gone(&job->model, rank);
     job->worker[rank].gone = true;
     job->worker[rank].waits = false;
-    if (mode_gone(job->mode, (uint32_t)rank) != 0)
+    if (mode_gone(job->mode, (uint32_t)rank, false) != 0)
         job_wrong(job, "the mode refuses that a worker is gone");
     job_decisions(job);
 }

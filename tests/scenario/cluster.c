@@ -166,6 +166,8 @@ static int cluster_make_shard(struct cluster *c, uint32_t s)
                                   .join_timeout_ms = CLUSTER_JOIN_MS,
                                   .close_timeout_ms = 1000,
                                   .step_timeout_ms = job->step_timeout_ms,
+                                  .lost = job->lost,
+                                  .return_timeout_ms = job->return_ms != 0 ? job->return_ms : CLUSTER_JOIN_MS,
                                   .memory_available = job->memory,
                                   .memory_lockable = job->lockable,
                                   .stall_report_ms = job->stall_report_ms,
@@ -214,7 +216,7 @@ static int cluster_make_worker(struct cluster *c, uint32_t w)
     const char *addresses[CLUSTER_SHARDS_MAX];
     char name[32];
 
-    snprintf(name, sizeof(name), "worker%u", w);
+    snprintf(name, sizeof(name), worker->lives > 0 ? "worker%u-%u" : "worker%u", w, worker->lives);
     worker->weight = 1;
     int status = cluster_fabric(c, name, &worker->node, &worker->fabric);
     if (status == 0)
@@ -231,7 +233,7 @@ static int cluster_make_worker(struct cluster *c, uint32_t w)
                                           .routes = {{worker->queue, worker->domain}},
                                           .job = "scenario",
                                           .secret = c->secret,
-                                          .incarnation = 1000 + w,
+                                          .incarnation = 1000 + w + CLUSTER_WORKERS_MAX * worker->lives,
                                           .join_timeout_ms = CLUSTER_JOIN_MS};
     return status != 0 ? status : session_new(&config, cluster_now(c), &worker->session);
 }
@@ -307,44 +309,36 @@ int cluster_declare(struct cluster *c, uint32_t w)
     return status != 0 ? status : cluster_each_pair(declared, 0, keys, cluster_set_key);
 }
 
-/* cluster_join -- until every worker has joined. */
-static int cluster_join(struct cluster *c)
+/* cluster_try_join -- session_join_try of a worker. */
+static int cluster_try_join(struct cluster *c, uint32_t w)
 {
-    uint64_t until = clock_after(cluster_now(c), CLUSTER_LIMIT_MS);
-    uint32_t joined = 0;
-
-    for (bool done[CLUSTER_WORKERS_MAX] = {false}; joined < c->workers;) {
-        for (uint32_t w = 0; w < c->workers; w++) {
-            int status = done[w] ? 0 : session_join_try(c->worker[w].session, cluster_now(c));
-            if (status != 0 && status != -STEPGATE_EAGAIN)
-                return cluster_error(c->ground, "join", status);
-            joined += status == 0 && !done[w];
-            done[w] = done[w] || status == 0;
-        }
-        if (cluster_now(c) >= until)
-            return FAIL(c->ground, "%u of %u workers have joined in time", joined, c->workers);
-        cluster_pass(c, until);
-    }
-    return 0;
+    return session_join_try(c->worker[w].session, cluster_now(c));
 }
 
-/* cluster_commit -- until every worker has committed. */
-static int cluster_commit(struct cluster *c)
+/* cluster_try_commit -- session_commit_try of a worker. */
+static int cluster_try_commit(struct cluster *c, uint32_t w)
+{
+    return session_commit_try(c->worker[w].model, cluster_now(c), &c->worker[w].start);
+}
+
+/* cluster_until -- until the workers from `first` to `end` - 1 have done what is to be tried. */
+static int cluster_until(struct cluster *c, uint32_t first, uint32_t end, const char *what,
+                         int (*try)(struct cluster *c, uint32_t w))
 {
     uint64_t until = clock_after(cluster_now(c), CLUSTER_LIMIT_MS);
-    uint32_t committed = 0;
+    uint32_t there = first;
 
-    for (bool done[CLUSTER_WORKERS_MAX] = {false}; committed < c->workers;) {
-        for (uint32_t w = 0; w < c->workers; w++) {
-            int status =
-                done[w] ? 0 : session_commit_try(c->worker[w].model, cluster_now(c), &c->worker[w].start);
+    for (bool done[CLUSTER_WORKERS_MAX] = {false}; there < end;) {
+        for (uint32_t w = first; w < end; w++) {
+            int status = done[w] ? 0 : try(c, w);
             if (status != 0 && status != -STEPGATE_EAGAIN)
-                return cluster_error(c->ground, "commit", status);
-            committed += status == 0 && !done[w];
+                return cluster_error(c->ground, what, status);
+            there += status == 0 && !done[w];
             done[w] = done[w] || status == 0;
         }
         if (cluster_now(c) >= until)
-            return FAIL(c->ground, "%u of %u workers have committed in time", committed, c->workers);
+            return FAIL(c->ground, "%s: %u of %u workers are ready in time", what, there - first,
+                        end - first);
         cluster_pass(c, until);
     }
     return 0;
@@ -388,7 +382,7 @@ static int cluster_meet(struct ground *ground, const struct cluster_job *job, st
     if (status != 0)
         cluster_error(ground, "the job could not be set up", status);
     else
-        status = cluster_join(c);
+        status = cluster_until(c, 0, c->workers, "join", cluster_try_join);
     if (status != 0) {
         cluster_drop(&c);
         return -1;
@@ -414,7 +408,7 @@ int cluster_open(struct ground *ground, const struct cluster_job *job, struct cl
             cluster_gradient(c, w, v, 1, (const double[]){0.1 + 0.2 * w});
     }
     if (status == 0)
-        status = cluster_commit(c);
+        status = cluster_until(c, 0, c->workers, "commit", cluster_try_commit);
     for (uint32_t w = 0; w < c->workers; w++)
         c->worker[w].state = CLUSTER_WAITS;
     if (status == 0)
@@ -468,6 +462,25 @@ static void cluster_clear_worker(struct cluster_worker *worker)
         free(worker->pulls[v].values);
         worker->pulls[v].values = NULL;
     }
+}
+
+/* cluster_return -- see cluster.h. */
+int cluster_return(struct cluster *c, uint32_t w)
+{
+    struct cluster_worker *worker = &c->worker[w];
+
+    cluster_clear_worker(worker);
+    worker->lives++;
+    int status = cluster_make_worker(c, w);
+    if (status != 0)
+        return cluster_error(c->ground, "a worker cannot come back", status);
+    status = cluster_until(c, w, w + 1, "join again", cluster_try_join);
+    if (status == 0 && cluster_declare(c, w) != 0)
+        status = cluster_error(c->ground, "the model could not be declared again", -1);
+    if (status == 0)
+        status = cluster_until(c, w, w + 1, "commit again", cluster_try_commit);
+    worker->state = CLUSTER_WAITS;
+    return status == 0 ? cluster_settle(c) : status;
 }
 
 /* cluster_clear_ps -- deletes a ps's process. */

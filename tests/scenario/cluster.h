@@ -55,6 +55,8 @@ struct cluster_job {
     uint64_t cut_bytes, group_bytes; /* 0: large */
     int64_t step_timeout_ms;         /* 0: none */
     int64_t stall_report_ms;         /* 0: none */
+    int lost;                        /* enum mode_lost */
+    int64_t return_ms;               /* how long a lost worker is waited for; 0: long */
     bool blind;                      /* workers push without pulling first */
     uint64_t (*memory)(void);        /* that each ps finds; NULL: enough */
     uint64_t (*lockable)(void);      /* of it */
@@ -92,6 +94,7 @@ struct cluster_worker {
     struct stepgate_domain *domain;
     struct session *session;
     struct session_model *model;
+    uint32_t lives;                   /* so often it has come back */
     int state;                        /* enum cluster_state */
     uint32_t pulling;                 /* 0: all together, then sparse variables by name */
     int error;                        /* the negative code it failed with */
@@ -174,6 +177,8 @@ int cluster_run(struct cluster *cluster, uint32_t worker);
 int cluster_leave(struct cluster *cluster, uint32_t worker);
 /* cluster_lose -- a worker dies, and everybody settles. */
 int cluster_lose(struct cluster *cluster, uint32_t worker);
+/* cluster_return -- it is started again, declares the same model, and everybody settles. */
+int cluster_return(struct cluster *cluster, uint32_t worker);
 
 /* cluster_gradient, cluster_rows, cluster_absent -- what a worker pushes from now on. */
 void cluster_gradient(struct cluster *cluster, uint32_t worker, uint32_t variable, uint32_t count,

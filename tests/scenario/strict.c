@@ -559,6 +559,255 @@ static int strict_lost(struct stage *stage)
     return 0;
 }
 
+/* strict_lost_backup -- R < T: while R are left the job goes on, and with fewer it ends and names who is missing. What was pushed to a part of the ps never counts. */
+static int strict_lost_backup(struct stage *stage)
+{
+    static const struct cluster_job job = {.workers = 4,
+                                           .shards = 2,
+                                           .keys = "replicas_to_aggregate=2",
+                                           .variables = {{.name = "a"}, {.name = "b"}}};
+    struct cluster *c;
+
+    TRY(stage_open(stage, &job, &c));
+    RUN(c, 0, 1);
+    GS(c, 1);
+    TRY(cluster_lose(c, 2));
+    RUN(c, 0, 1);
+    GS(c, 2);
+    RUN(c, 3);
+    VERDICT(c, 3, STALE, 0);
+    RUN(c, 0);
+    TRY(cluster_lose(c, 0)); /* what it has handed in counts */
+    RUN(c, 1);
+    GS(c, 3);
+    TRY(cluster_lose(c, 3));
+    FAILED(c, 1, STEPGATE_ELOST, "worker 3");
+    stage_drop(stage);
+    return 0;
+}
+
+/* strict_back -- R = T: the job waits for who is lost, which goes on from the current step; what it had pushed of it counts, if all of it was there, and then once. */
+static int strict_back(struct stage *stage)
+{
+    static const struct cluster_job job = {
+        .workers = 3,
+        .shards = 2,
+        .lost = MODE_LOST_WAIT,
+        .keys = "learning_rate=1",
+        .variables = {{.name = "a", .initial_count = 1, .initial = {8}}, {.name = "b"}}};
+    struct cluster *c;
+
+    TRY(stage_open(stage, &job, &c));
+    for (uint32_t w = 0; w < 3; w++) {
+        GRADIENT(c, w, 0, 3);
+        GRADIENT(c, w, 1, 6);
+    }
+    RUN(c, 0, 1, 2);
+    GS(c, 1);
+    TRY(cluster_lose(c, 1));
+    RUN(c, 0, 2);
+    WAITS(c, 0);
+    GS(c, 1);
+    TRY(cluster_return(c, 1));
+    LOCAL(c, 1, 1);
+    RUN(c, 1);
+    GS(c, 2);
+    RUN(c, 0); /* complete: it counts although its worker is gone */
+    TRY(cluster_lose(c, 0));
+    RUN(c, 1, 2);
+    GS(c, 3);
+    TRY(cluster_return(c, 0)); /* worker 0 initializes nothing again */
+    LOCAL(c, 0, 3);
+    EXACT(c, 0, 0, -1);
+    EXACT(c, 1, 0, -18);
+    TRY(cluster_lose(c, 0));
+    TRY(cluster_lose(c, 1));
+    TRY(cluster_lose(c, 2));
+    TRY(cluster_return(c, 2));
+    TRY(cluster_return(c, 0));
+    RUN(c, 2, 0);
+    TRY(cluster_return(c, 1));
+    RUN(c, 1);
+    GS(c, 4);
+    COUNTED(c, 0, 4, 0);
+    EXACT(c, 0, 0, -4);
+    return 0;
+}
+
+/* strict_back_many -- R > T: a part of what a worker gives to a step is given anew when it comes back. */
+static int strict_back_many(struct stage *stage)
+{
+    static const struct cluster_job job = {.workers = 2,
+                                           .shards = 2,
+                                           .lost = MODE_LOST_WAIT,
+                                           .keys = "learning_rate=1 replicas_to_aggregate=4",
+                                           .variables = {{.name = "a"}, {.name = "b"}}};
+    struct cluster *c;
+
+    TRY(stage_open(stage, &job, &c));
+    RUN(c, 0, 1, 0, 1);
+    GS(c, 1);
+    GRADIENT(c, 0, 0, 100);
+    RUN(c, 0); /* one of two */
+    TRY(cluster_lose(c, 0));
+    RUN(c, 1, 1);
+    GS(c, 1);
+    TRY(cluster_return(c, 0));
+    GRADIENT(c, 0, 0, 1);
+    GRADIENT(c, 1, 0, 1);
+    LOCAL(c, 0, 1);
+    RUN(c, 0, 0);
+    GS(c, 2);
+    RUN(c, 0, 1, 1, 0);
+    GS(c, 3);
+    return 0;
+}
+
+/* strict_back_backup -- R < T: who comes back takes part again, from the current step on. */
+static int strict_back_backup(struct stage *stage)
+{
+    static const struct cluster_job job = {.workers = 3,
+                                           .shards = 2,
+                                           .keys = "replicas_to_aggregate=2",
+                                           .variables = {{.name = "a"}, {.name = "b"}}};
+    struct cluster *c;
+
+    TRY(stage_open(stage, &job, &c));
+    TRY(cluster_lose(c, 2));
+    RUN(c, 0, 1);
+    RUN(c, 0, 1);
+    GS(c, 2);
+    TRY(cluster_return(c, 2));
+    LOCAL(c, 2, 2);
+    TRY(cluster_lose(c, 0));
+    RUN(c, 2, 1);
+    GS(c, 3);
+    VERDICT(c, 2, APPLIED, 2);
+    return 0;
+}
+
+/* strict_shrinks -- R becomes what those that are left can give, and grows again with who comes back. */
+static int strict_shrinks(struct stage *stage)
+{
+    static const struct cluster_job job = {.workers = 3,
+                                           .shards = 2,
+                                           .lost = MODE_LOST_SHRINK,
+                                           .keys = "learning_rate=1",
+                                           .variables = {{.name = "a"}, {.name = "b"}}};
+    struct cluster *c;
+
+    TRY(stage_open(stage, &job, &c));
+    for (uint32_t w = 0; w < 3; w++) {
+        GRADIENT(c, w, 0, w + 1);
+        GRADIENT(c, w, 1, 1);
+    }
+    RUN(c, 0, 1, 2);
+    EXACT(c, 0, 0, -2);
+    RUN(c, 0, 1);
+    TRY(cluster_lose(c, 2)); /* those that wait for it go on */
+    GS(c, 2);
+    EXACT(c, 0, 0, -3.5);
+    RUN(c, 1);
+    WAITS(c, 1);
+    RUN(c, 0);
+    GS(c, 3);
+    EXACT(c, 0, 0, -5);
+    TRY(cluster_return(c, 2));
+    LOCAL(c, 2, 3);
+    RUN(c, 0, 1);
+    WAITS(c, 0);
+    RUN(c, 2);
+    GS(c, 4);
+    EXACT(c, 0, 0, -7);
+    TRY(cluster_leave(c, 0)); /* it has no more data: the others finish */
+    RUN(c, 1, 2);
+    GS(c, 5);
+    TRY(cluster_lose(c, 1));
+    RUN(c, 2);
+    GS(c, 6);
+    return 0;
+}
+
+/* strict_shrinks_many -- R > T: each that is left gives as much as before. */
+static int strict_shrinks_many(struct stage *stage)
+{
+    static const struct cluster_job job = {.workers = 3,
+                                           .lost = MODE_LOST_SHRINK,
+                                           .keys = "learning_rate=1 replicas_to_aggregate=5",
+                                           .variables = {{.name = "v"}}};
+    struct cluster *c;
+
+    TRY(stage_open(stage, &job, &c));
+    for (uint32_t w = 0; w < 3; w++)
+        GRADIENT(c, w, 0, 5 * (w + 1));
+    RUN(c, 0, 1, 2, 0, 1);
+    EXACT(c, 0, 0, -9);
+    GRADIENT(c, 0, 0, 3);
+    GRADIENT(c, 1, 0, 100);
+    GRADIENT(c, 2, 0, 6);
+    RUN(c, 0, 0, 1);
+    TRY(cluster_lose(c, 1)); /* one of its two is there: it does not count */
+    WAITS(c, 0);
+    RUN(c, 2);
+    GS(c, 2);
+    EXACT(c, 0, 0, -13);
+    return 0;
+}
+
+/* strict_waits_in_vain -- who is waited for does not come: the job ends, and says whose loss it was. */
+static int strict_waits_in_vain(struct stage *stage)
+{
+    static const struct cluster_job job = {.workers = 3,
+                                           .shards = 2,
+                                           .lost = MODE_LOST_WAIT,
+                                           .return_ms = 400,
+                                           .variables = {{.name = "a"}, {.name = "b"}}};
+    struct cluster *c;
+
+    TRY(stage_open(stage, &job, &c));
+    TRY(cluster_lose(c, 1));
+    RUN(c, 0);
+    WAITS(c, 0);
+    TRY(cluster_let(c, 200));
+    WAITS(c, 0);
+    TRY(cluster_let(c, 400));
+    FAILED(c, 0, STEPGATE_ELOST, "worker 1 is lost, and did not come back");
+    FAILED(c, 2, STEPGATE_ELOST, "worker 1 is lost, and did not come back");
+    stage_drop(stage);
+    return 0;
+}
+
+/* strict_back_aux -- what worker 0 gives as initial values, and what is kept beside the parameters, stays as it was. */
+static int strict_back_aux(struct stage *stage)
+{
+    static const struct cluster_job job = {
+        .workers = 2,
+        .lost = MODE_LOST_WAIT,
+        .keys = "learning_rate=1 optimizer=momentum momentum=0.5",
+        .variables = {{.name = "v", .initial_count = 1, .initial = {1}},
+                      {.name = "x", .kind = STEPGATE_AUX, .initial_count = 1, .initial = {7}}}};
+    struct cluster *c;
+
+    TRY(stage_open(stage, &job, &c));
+    for (uint32_t w = 0; w < 2; w++) {
+        GRADIENT(c, w, 0, 2);
+        GRADIENT(c, w, 1, 40 + w);
+    }
+    RUN(c, 0, 1);
+    EXACT(c, 0, 0, -1);
+    TRY(cluster_lose(c, 0));
+    TRY(cluster_return(c, 0));
+    if (!c->worker[0].start.restored || c->worker[0].start.step != 1)
+        return cluster_fail(stage->ground, __FILE__, __LINE__, "its commit says step %llu, restored %d",
+                            (unsigned long long)c->worker[0].start.step, c->worker[0].start.restored);
+    RUN(c, 0, 1);
+    double aux = cluster_pulled(c, 0, 1, 0);
+    if (!(aux >= 40) || aux > 40)
+        return cluster_fail(stage->ground, __FILE__, __LINE__, "its aux variable is %g", aux);
+    EXACT(c, 0, 0, -4);
+    return 0;
+}
+
 /* strict_too_late -- a deadline for steps: who is missing is named. */
 static int strict_too_late(struct stage *stage)
 {
@@ -657,6 +906,14 @@ const struct scenario scenario_strict[] = {
     {"weights_that_are_none_are_refused", strict_wrong_weight, false},
     {"strict_an_absent_gradient_counts_as_zeros", strict_absent_is_zero, false},
     {"strict_a_lost_worker_is_named", strict_lost, false},
+    {"strict_a_lost_backup_worker_lowers_t", strict_lost_backup, false},
+    {"strict_waits_for_a_lost_worker", strict_back, false},
+    {"strict_waits_for_a_lost_worker_with_several_contributions", strict_back_many, false},
+    {"strict_a_backup_worker_comes_back", strict_back_backup, false},
+    {"strict_shrinks_to_those_that_are_left", strict_shrinks, false},
+    {"strict_shrinks_by_what_a_lost_worker_gave", strict_shrinks_many, false},
+    {"strict_does_not_wait_for_ever", strict_waits_in_vain, false},
+    {"strict_who_comes_back_finds_what_it_had", strict_back_aux, false},
     {"strict_a_step_that_lasts_names_who_is_missing", strict_too_late, false},
     {"strict_whoever_leaves_lowers_t", strict_leaving, false},
     {"strict_leaving_lockstep_is_named", strict_leave_in_lockstep, false},

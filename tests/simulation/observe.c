@@ -16,8 +16,8 @@ int __real_mode_contribute(struct mode *mode, const struct mode_contribution *co
 int __wrap_mode_contribute(struct mode *mode, const struct mode_contribution *contribution);
 int __real_mode_applied(struct mode *mode, uint64_t step);
 int __wrap_mode_applied(struct mode *mode, uint64_t step);
-int __real_mode_gone(struct mode *mode, uint32_t rank);
-int __wrap_mode_gone(struct mode *mode, uint32_t rank);
+int __real_mode_gone(struct mode *mode, uint32_t rank, bool returns);
+int __wrap_mode_gone(struct mode *mode, uint32_t rank, bool returns);
 int __real_mode_rest(struct mode *mode, uint32_t rank);
 int __wrap_mode_rest(struct mode *mode, uint32_t rank);
 int __real_mode_meet(struct mode *mode);
@@ -113,9 +113,9 @@ int __wrap_mode_applied(struct mode *mode, uint64_t step)
 }
 
 /* mode_gone -- passed through. */
-int __wrap_mode_gone(struct mode *mode, uint32_t rank)
+int __wrap_mode_gone(struct mode *mode, uint32_t rank, bool returns)
 {
-    int status = __real_mode_gone(mode, rank);
+    int status = __real_mode_gone(mode, rank, returns);
 
     if (observed != NULL)
         referee_gone(&observed->referee, rank);

@@ -75,6 +75,13 @@ static const struct knob_row knob_table[] = {
      "how often in a row connections that break while both ends live are made anew, each time within "
      "liveness; 0: never",
      KNOB_INT, 0, 1000, false, NULL},
+    {"lost_worker", "STEPGATE_LOST_WORKER", "--lost-worker", "", "fail",
+     "what a ps does, with update=strict, when fewer workers are left than a step takes contributions of: "
+     "end the job, wait until "
+     "lost ones come back under their ranks, or shrink R to those that are left",
+     KNOB_CHOICE, 0, 0, false, "fail|wait|shrink"}, /* as enum mode_lost */
+    {"return_timeout", "STEPGATE_RETURN_TIMEOUT", "--return-timeout", "ms", "120s",
+     "how long lost_worker=wait waits for a worker", KNOB_TIME, 0, INT32_MAX, true, NULL},
     {"stall_report", "STEPGATE_STALL_REPORT", "--stall-report", "ms", "30s",
      "report who is waited for when a step takes this long", KNOB_TIME, 1, INT32_MAX, true, NULL},
     {"step_timeout", "STEPGATE_STEP_TIMEOUT", "--step-timeout", "ms", "off",

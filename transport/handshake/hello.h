@@ -23,7 +23,7 @@
 
 #include "stepgate/transport.h"
 
-#define HELLO_VERSION 4
+#define HELLO_VERSION 5
 
 enum hello_purpose {
     HELLO_CONTROL = 1, /* worker to shard: messages */

@@ -478,6 +478,9 @@ static void session_commit_token(struct session_model *model, const struct messa
 
     if (model->token_there && next <= model->token_next)
         return;
+    if (!model
+             ->first_known) /* a worker that came back goes on counting where the one before it may have stopped */
+        model->sequence = model->sending = m->offset;
     if (next > model->sequence) {
         error_set(STEPGATE_EPROTOCOL, 0, "run the same version of stepgate everywhere",
                   "the leader answers contribution %llu, %llu were handed in",
@@ -494,7 +497,9 @@ static void session_commit_token(struct session_model *model, const struct messa
         session_transfer_first(model, m->step);
     }
     model->token_there = true;
-    model->token_next = next;
+    model->token_next = next > 0 ? next : model->sequence;
+    model->token_replicas = m->count;
+    model->token_workers = m->workers;
     model->token_step = m->step;
     model->token_verdict = (int)m->verdict;
     model->token_verdict_step = m->verdict_step;
@@ -543,6 +548,7 @@ void session_model_message(struct session *session, struct session_shard *shard,
         place->slot_arena = m->arena_offset;
         place->slot_headers = m->header_offset;
         place->slots_told = true;
+        model->running = model->running || (m->kept & MESSAGE_KEPT_RUNNING) != 0;
         return;
     case MESSAGE_PARAMETERS:
         place->parameters_descriptor = m->descriptor;

@@ -141,7 +141,7 @@ int session_initial_new(struct session_model *model)
     int status = initial_aux(model);
     bool mapped = true;
 
-    if (status != 0 || model->session->rank != 0)
+    if (status != 0 || model->session->rank != 0 || model->running)
         return status;
     for (uint32_t s = 0; s < model->plan->shards; s++)
         mapped = mapped && session_mapped(&model->places[s]);

@@ -299,11 +299,13 @@ struct session_model {
     int slot_kind;     /* what is being pushed now */
     bool first_known;  /* the step with which the job begins: announcements are told from it on */
     uint32_t kept;     /* bits of enum message_kept, of the first token */
+    bool running;      /* it was in training already: this worker came back */
     uint32_t aux_told; /* shards that have said all that the checkpoint had of this worker's own */
     bool token_there;
     uint64_t token_next; /* number of the contribution that the token answers + 1; 0: the commit's */
     uint64_t token_step, token_verdict_step, token_staleness;
     int token_verdict;
+    uint32_t token_replicas, token_workers; /* R and T, as they are now */
     bool begun, open, finishing, sealed;
     uint64_t step;     /* open or last begun */
     uint64_t sequence; /* number of the open or the next contribution */

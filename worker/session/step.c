@@ -55,8 +55,8 @@ int session_begin_try(struct session_model *model, uint64_t now, struct stepgate
         info->verdict = same ? STEPGATE_VERDICT_NONE : model->token_verdict;
         info->verdict_step = same ? 0 : model->token_verdict_step;
         info->staleness = same ? 0 : model->token_staleness;
-        info->replicas_to_aggregate = model_replicas(model->model, session->workers);
-        info->total_num_replicas = session->workers;
+        info->replicas_to_aggregate = model->token_replicas;
+        info->total_num_replicas = model->token_workers;
     }
     return 0;
 }

@@ -644,8 +644,9 @@ void session_transfer_first(struct session_model *model, uint64_t step)
         for (uint32_t g = 0; g < model->plan->shard[s].groups; g++)
             for (uint32_t l = 0; l < model->plan->lanes; l++) {
                 struct session_span *span = &model->places[s].spans[g][l];
-                uint16_t ahead = (uint16_t)(span->ready_next - 1 - step);
-                span->ready_next = span->ready_next > 0 ? step + ahead + 1 : step;
+                int16_t ahead =
+                    (int16_t)(uint16_t)(span->ready_next - 1 - step); /* a lane may be behind it */
+                span->ready_next = span->ready_next > 0 ? step + 1 + (uint64_t)(int64_t)ahead : step;
             }
     model->first_known = true;
 }

@@ -172,7 +172,7 @@ static inline const char *applied(struct play *p, uint64_t step)
 /* gone -- a worker is no more. */
 static inline const char *gone(struct play *p, uint32_t rank)
 {
-    assert_int_equal(mode_gone(p->mode, rank), 0);
+    assert_int_equal(mode_gone(p->mode, rank, false), 0);
     return play_decisions(p);
 }
 

@@ -164,7 +164,7 @@ static void a_step_ahead_a_wrong_sequence_or_an_unknown_rank_breaks_the_protocol
     refused(&p, 0, 1, 0);
     refused(&p, 2, 0, 0);
     assert_int_equal(mode_contribute(p.mode, &c), -STEPGATE_EPROTOCOL);
-    assert_int_equal(mode_gone(p.mode, 2), -STEPGATE_EPROTOCOL);
+    assert_int_equal(mode_gone(p.mode, 2, false), -STEPGATE_EPROTOCOL);
     assert_int_equal(mode_applied(p.mode, 0), -STEPGATE_EPROTOCOL);
     says(push(&p, 0, 0), "");
     says(push(&p, 1, 0), "C0(0.0 1.0) T0=1+0 T1=1+0");

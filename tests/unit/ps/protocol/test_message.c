@@ -72,6 +72,7 @@ static void message_make(struct random_source *random, int kind, struct message 
         m->arena_offset = random_next(random);
         m->header_offset = random_next(random);
         m->words_offset = random_next(random);
+        m->kept = (uint32_t)random_below(random, 256);
         break;
     case MESSAGE_SEAL:
         m->model = model;
@@ -114,9 +115,13 @@ static void message_make(struct random_source *random, int kind, struct message 
         m->sequence = random_next(random);
         m->staleness = random_next(random);
         m->kept = (uint32_t)random_below(random, 256);
+        m->count = (uint32_t)random_next(random);
+        m->workers = (uint32_t)random_next(random);
+        m->offset = random_next(random);
         break;
     case MESSAGE_ACCUMULATE:
     case MESSAGE_RELEASE:
+    case MESSAGE_FORGET:
     case MESSAGE_RELEASED:
         m->model = model;
         m->sequence = random_next(random);
@@ -143,6 +148,8 @@ static void message_make(struct random_source *random, int kind, struct message 
         message_fill(random, (uint8_t *)m->powers, sizeof(m->powers));
         /* fall through */
     case MESSAGE_COUNTS_ASK:
+    case MESSAGE_FORGOT:
+    case MESSAGE_BACK:
         m->model = model;
         m->rank = (uint32_t)random_next(random);
         break;
@@ -285,7 +292,7 @@ static void every_kind_comes_out_as_it_went_in(void **state)
     struct random_source random;
     print_message("seed %d\n", SEED);
     random_seed(&random, SEED);
-    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_AUX; kind++)
+    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_BACK; kind++)
         for (int i = 0; i < 50; i++) {
             struct message in, out;
             uint8_t data[MESSAGE_BYTES_MAX];
@@ -319,7 +326,7 @@ static void a_message_cut_short_anywhere_is_refused(void **state)
     struct random_source random;
     print_message("seed %d\n", SEED);
     random_seed(&random, SEED);
-    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_AUX; kind++) {
+    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_BACK; kind++) {
         struct message in, out;
         uint8_t data[MESSAGE_BYTES_MAX];
         message_make(&random, kind, &in);
@@ -341,7 +348,7 @@ static void a_message_with_a_byte_too_many_is_refused(void **state)
     struct random_source random;
     print_message("seed %d\n", SEED);
     random_seed(&random, SEED);
-    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_AUX; kind++) {
+    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_BACK; kind++) {
         struct message in, out;
         uint8_t data[MESSAGE_BYTES_MAX + 1] = {0};
         message_make(&random, kind, &in);
@@ -357,7 +364,7 @@ static void an_unknown_kind_is_refused(void **state)
     struct message out;
     for (int kind = 0; kind < 256; kind++) {
         const uint8_t data[1] = {(uint8_t)kind};
-        if (kind >= MESSAGE_PROOF && kind <= MESSAGE_AUX)
+        if (kind >= MESSAGE_PROOF && kind <= MESSAGE_BACK)
             continue;
         assert_int_equal(message_unpack(data, sizeof(data), &out), -STEPGATE_EPROTOCOL);
         const struct message in = {.kind = kind};

@@ -110,7 +110,7 @@ static void another_version_is_refused_with_both_named(void **state)
     assert_int_equal(out.version, 12345);
     assert_true(out.job == hello_sample.job);
     assert_int_equal(stepgate_error_last(&error), 0);
-    assert_non_null(strstr(error.text, "version 12345, this side 4"));
+    assert_non_null(strstr(error.text, "version 12345, this side 5"));
 }
 
 static void random_bytes_behind_the_magic_never_do_harm(void **state)
