@@ -26,7 +26,8 @@ int stepgate_server_check(const struct stepgate_options *options,
 
 /* stepgate_server_new -- listens (options: ps_hosts, worker_hosts or workers, task_index, listen, ...). Errors: EBUSY (port in use), EADDRESS, ENODEVICE, EINVAL, ELIMIT (a limit of the system is too small: both numbers). */
 int stepgate_server_new(const struct stepgate_options *options, struct stepgate_server **server);
-/* stepgate_server_run -- serves until the job ends (0), is stopped (0), or fails (EJOIN, ELOST, ...). EFORKED in a child after fork. */
+/* stepgate_server_run -- serves until the job ends (0), is stopped (0), or fails (EJOIN, ELOST, ...). EFORKED in a child after fork. With the option lost_ps=rewind (which needs
+ * checkpoint) the loss of another ps does not end it: it lets everything go, listens again at the same address, waits join_timeout for everybody, and goes on from the newest checkpoint. */
 int stepgate_server_run(struct stepgate_server *server);
 /* stepgate_server_stop -- async-signal-safe; run returns soon. */
 void stepgate_server_stop(struct stepgate_server *server);
@@ -34,8 +35,8 @@ void stepgate_server_stop(struct stepgate_server *server);
 int stepgate_server_address(const struct stepgate_server *server, char *text, size_t bytes);
 
 struct stepgate_server_stats {
-    size_t size;             /* set by the caller: sizeof(struct stepgate_server_stats) */
-    uint64_t steps;          /* steps applied, over all models */
+    size_t size;    /* set by the caller: sizeof(struct stepgate_server_stats) */
+    uint64_t steps; /* steps applied, over all models, since it listens or went back to a checkpoint */
     uint64_t bytes_promised; /* memory that the formula gives; 0 before a model is there */
     uint64_t bytes_registered;
     uint32_t workers; /* connected now */

@@ -176,8 +176,10 @@ static int link_same(const struct link *link)
 {
     if (!link->held || link->peer == link->theirs.incarnation)
         return 0;
-    return error_set(STEPGATE_ELOST, 0, "look at its output and host, then start the job again",
-                     "it is gone, and another process has come in its place");
+    error_set(STEPGATE_ELOST, 0, "look at its output and host, then start the job again",
+              "it is gone, and another process has come in its place");
+    error_peer(link->theirs.role, (int)link->theirs.rank, "", "");
+    return -STEPGATE_ELOST;
 }
 
 /* link_connected -- the endpoint is there: the active side checks whom it met and proves itself. */
@@ -209,6 +211,8 @@ static void link_refused_lost(const struct stepgate_event *event)
         snprintf(whom, sizeof(whom), "%s %u", roles[theirs.lane], theirs.rank);
     error_set(STEPGATE_ELOST, 0, "look at its output and host, then start the job again",
               "refused: the job has failed: %s is lost", whom);
+    if (strcmp(whom, "somebody") != 0)
+        error_peer(theirs.lane, (int)theirs.rank, "", "");
 }
 
 /* link_disconnected -- why: a refusal's reason is worth more than the transport's status. */

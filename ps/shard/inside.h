@@ -433,6 +433,8 @@ int leader_checkpoint_new(struct shard *shard, struct leader_model *lead);
 void leader_checkpoint_delete(struct leader_model *lead);
 /* leader_checkpoint_progress -- what went on aside, what is due. Returns 1 if something happened. */
 int leader_checkpoint_progress(struct shard_model *model, uint64_t now);
+/* leader_checkpoint_first -- the model is in its first step: where the job may have to go back, there is something to go back to. */
+void leader_checkpoint_first(struct shard_model *model, uint64_t now);
 /* leader_checkpoint_due -- a step was committed. */
 void leader_checkpoint_due(struct shard_model *model, uint64_t now);
 /* leader_checkpoint_ask -- a worker wants one. */

@@ -274,6 +274,16 @@ void leader_checkpoint_due(struct shard_model *model, uint64_t now)
         model->model->name, (unsigned long long)step, (unsigned long long)checkpoint->step);
 }
 
+/* leader_checkpoint_first -- see inside.h. */
+void leader_checkpoint_first(struct shard_model *model, uint64_t now)
+{
+    const struct shard_config *config = &model->shard->config;
+
+    if (config->rewinds && config->archive != NULL && !model->shard->ending &&
+        !keeper_newest(model->shard->leads[model->number]))
+        keeper_issue(model, now);
+}
+
 /* leader_checkpoint_ask -- see inside.h. */
 void leader_checkpoint_ask(struct shard *shard, uint32_t rank, const struct message *ask, uint64_t now)
 {
@@ -366,6 +376,13 @@ static void keeper_found(struct shard_model *model, uint64_t now)
         .kind = MESSAGE_RESTORE, .model = model->number, .step = restore->state.step};
 
     restore->finding = false;
+    if (restore->status == -STEPGATE_ENOENT && shard->config.again) {
+        error_set(STEPGATE_ELOST, 0, "start the job again",
+                  "a ps was lost before there was a checkpoint of model %s to go back to",
+                  model->model->name);
+        shard_abort(shard, now);
+        return;
+    }
     if (restore->status == -STEPGATE_ENOENT) {
         restore->on = false;
         leader_initial_look(model, now);

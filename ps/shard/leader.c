@@ -175,6 +175,7 @@ static void leader_first_tokens(struct shard *shard, struct shard_model *model, 
         .step = model->first, .sequence = UINT64_MAX, .verdict = STEPGATE_VERDICT_NONE};
 
     shard->leads[model->number]->checkpoint.taken_at = now;
+    leader_checkpoint_first(model, now);
     for (first.rank = 0; first.rank < shard->config.workers; first.rank++)
         leader_token(shard, model, &first, 0, now);
 }

@@ -293,9 +293,11 @@ static void shard_link_down(struct shard *shard, struct link *link, uint64_t now
         return;
     }
     int code = link->error.code;
-    if (code == STEPGATE_EWRONGJOB || code == STEPGATE_EVERSION || code == STEPGATE_EMISMATCH ||
-        code == STEPGATE_EAUTH || code == STEPGATE_ERANK || code == STEPGATE_ENODEVICE ||
-        code == STEPGATE_ELOST || code == STEPGATE_EENDED) {
+    bool later = shard->config.rewinds &&
+                 (code == STEPGATE_ERANK || code == STEPGATE_ELOST || code == STEPGATE_EENDED);
+    if (!later && (code == STEPGATE_EWRONGJOB || code == STEPGATE_EVERSION || code == STEPGATE_EMISMATCH ||
+                   code == STEPGATE_EAUTH || code == STEPGATE_ERANK || code == STEPGATE_ENODEVICE ||
+                   code == STEPGATE_ELOST || code == STEPGATE_EENDED)) {
         struct stepgate_error why = link->error;
         error_set(code, why.os_errno, why.remedy, "ps 0 (%s): %s", shard->leader_address, why.text);
         shard_abort(shard, now);
@@ -547,6 +549,19 @@ bool shard_finished(const struct shard *shard, int *status)
     if (shard->finished && status != NULL)
         *status = shard->failed ? error_restore(&shard->failure) : 0;
     return shard->finished;
+}
+
+/* shard_can_rewind -- see shard.h. Who goes back itself may lose somebody once more before anything is placed again. */
+bool shard_can_rewind(const struct shard *shard)
+{
+    bool trained = shard->model_end > 0 || shard->config.again;
+
+    for (uint32_t w = 0; w < shard->config.workers; w++)
+        if (shard->members[w].left)
+            return false;
+    for (uint32_t m = 0; m < shard->model_end && !shard->config.again; m++)
+        trained = trained && shard->models[m] != NULL && shard->models[m]->phase == PHASE_RUNNING;
+    return trained;
 }
 
 /* shard_stats -- a copy of the counters. */

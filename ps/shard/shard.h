@@ -67,6 +67,9 @@ struct shard_config {
     bool (*replay)(void *context, const char *model, uint64_t step, const uint32_t **ranks, uint32_t *count);
     void *sets_context;
     const struct archive *archive; /* where checkpoints go; NULL: there are none */
+    bool
+        rewinds; /* the job may go back to a checkpoint when a ps is lost: there is one from the first step on, and who still belongs to the job that was is waited for */
+    bool again;  /* this ps has gone back: the initial values will not come again */
     struct log_sink log;
 };
 
@@ -92,6 +95,8 @@ uint64_t shard_deadline(const struct shard *shard);
 bool shard_finished(const struct shard *shard, int *status);
 /* shard_stop -- ends the job for everyone: an abort that says this ps was stopped. Where there is an archive a checkpoint is written before, if that does not take long. */
 void shard_stop(struct shard *shard, uint64_t now);
+/* shard_can_rewind -- it has failed: may the job go back to a checkpoint? Not if somebody has left it, or its models were not trained yet. */
+bool shard_can_rewind(const struct shard *shard);
 void shard_stats(const struct shard *shard, struct shard_stats *out);
 /* shard_parameters -- for tests: the arena of the newest step of a model, NULL if there is none; its length and step. */
 const void *shard_parameters(const struct shard *shard, uint32_t model, uint64_t *bytes, uint64_t *step);

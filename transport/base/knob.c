@@ -82,6 +82,10 @@ static const struct knob_row knob_table[] = {
      KNOB_CHOICE, 0, 0, false, "fail|wait|shrink"}, /* as enum mode_lost */
     {"return_timeout", "STEPGATE_RETURN_TIMEOUT", "--return-timeout", "ms", "120s",
      "how long lost_worker=wait waits for a worker", KNOB_TIME, 0, INT32_MAX, true, NULL},
+    {"lost_ps", "STEPGATE_LOST_PS", "--lost-ps", "", "fail",
+     "what the loss of a ps does: fail ends the job; rewind waits until it is started again, and goes back "
+     "to the newest checkpoint; the same for ps and workers",
+     KNOB_CHOICE, 0, 0, false, "fail|rewind"},
     {"stall_report", "STEPGATE_STALL_REPORT", "--stall-report", "ms", "30s",
      "report who is waited for when a step takes this long", KNOB_TIME, 1, INT32_MAX, true, NULL},
     {"step_timeout", "STEPGATE_STEP_TIMEOUT", "--step-timeout", "ms", "off",

@@ -50,6 +50,8 @@ enum knob_transport { KNOB_TRANSPORT_AUTO = 0, KNOB_TRANSPORT_SHM = 1, KNOB_TRAN
 enum knob_wait { KNOB_WAIT_SPIN = 0, KNOB_WAIT_ADAPTIVE = 1, KNOB_WAIT_SLEEP = 2 };
 enum knob_role { KNOB_ROLE_NONE = -1, KNOB_ROLE_PS = 0, KNOB_ROLE_WORKER = 1, KNOB_ROLE_OBSERVER = 2 };
 
+enum knob_lost_ps { KNOB_LOST_PS_FAIL = 0, KNOB_LOST_PS_REWIND = 1 };
+
 #define KNOBS_MAX 48 /* rows the table may have */
 
 struct knob_value {
