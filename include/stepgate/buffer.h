@@ -12,7 +12,7 @@
  *             over verbs   one stable address                                  one stable address
  *
  * A gradient may be written from begin on, once stepgate_buffer_is_idle says 1, until its push; in strict mode with R = T also from its pull on.
- * A parameter is valid from its pull to the next begin.
+ * A parameter is valid from its pull to the next begin. After a begin that says rewound all addresses of the library's must be asked for again.
  * A variable that is cut across several ps has a buffer of its own and one copy each way over shm. The gradient of a sparse variable
  * has no buffer: its rows are handed over with the push. The value of a sparse variable that is not mapped in place gets memory at its first pull.
  *

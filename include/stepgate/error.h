@@ -26,6 +26,8 @@ enum stepgate_error_code {
     STEPGATE_ELIMIT = 5,   /* a limit of the system is too small; both numbers are in the text */
     STEPGATE_EBUSY = 6,    /* in use: an address, a buffer, a rank */
     STEPGATE_ESYSTEM = 7,  /* the operating system refused; os_errno says why */
+    STEPGATE_EREWOUND =
+        8, /* the job goes back to a checkpoint: what was done since is void; call stepgate_step_begin */
     /* argument: nothing has changed */
     STEPGATE_EINVAL = 20,    /* an argument is wrong; the text says which */
     STEPGATE_EALREADY = 21,  /* done before: e.g. the same variable pushed twice in one step */

@@ -8,6 +8,8 @@
  * Threads: one thread at a time per model; pushes of different variables may come from any threads at once; different models and
  * jobs run in parallel. A child after fork gets -STEPGATE_EFORKED; its parent is unharmed.
  *
+ * With the option lost_ps=rewind any call may give -STEPGATE_EREWOUND, of class OPERATION: the job goes back to a checkpoint, and stepgate_step_begin is the next one to call (step.h).
+ *
  * After an error of class JOB every call repeats that code, and only _delete is left.
  */
 #ifndef STEPGATE_JOB_H

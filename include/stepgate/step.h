@@ -25,6 +25,13 @@
  * is refused: abandon it. Rows of a sparse variable, values of an assigned and of an aux variable are simply not there, in every mode.
  * A frozen variable is pushed or absent like any other; nothing of it is moved.
  *
+ * Going back: with the option lost_ps=rewind, for ps and workers alike, the loss of a ps does not end a job that has committed its models. From the call that notices it on, every call on a
+ * model, and on the job as a whole, gives -STEPGATE_EREWOUND until stepgate_step_begin of that model, which waits until the ps was started again and everybody is back, and then
+ * returns with rewound = 1 and the step of the newest checkpoint that all ps have. What was open, or finished since that step, counts for nothing; addresses of the library's buffers
+ * must be asked for again; attached buffers stay attached, and what they hold is the caller's; changes of hyper-parameters since then are void (a program that makes them
+ * by the step makes them again); aux values are those of the checkpoint. It fails, with an error of class JOB, where not everybody is back within join_timeout, where there was no checkpoint yet, and
+ * where a job goes back three times in a row without a step. A worker that has begun to leave does not go back.
+ *
  * Threads: pushes (and absents) of different variables may come from any threads at once; all else from one thread at a time.
  */
 #ifndef STEPGATE_STEP_H
@@ -53,10 +60,10 @@ enum stepgate_verdict {
 };
 
 struct stepgate_step_info {
-    size_t size;           /* set by the caller: sizeof(struct stepgate_step_info) */
-    uint64_t step;         /* the step to compute now; its parameters are those after `step` updates */
-    int rewound;           /* 1: lower than the last one; derive batch and random state from `step` */
-    int verdict;           /* enum stepgate_verdict */
+    size_t size;   /* set by the caller: sizeof(struct stepgate_step_info) */
+    uint64_t step; /* the step to compute now; its parameters are those after `step` updates */
+    int rewound;   /* 1: the job went back to a checkpoint; derive batch and random state from `step` */
+    int verdict;   /* enum stepgate_verdict */
     uint64_t verdict_step; /* of which step */
     /* R and T as they are now: strict mode: whoever is lost or leaves lowers T, and with lost_worker=shrink R */
     uint32_t replicas_to_aggregate, total_num_replicas;
@@ -66,7 +73,8 @@ struct stepgate_step_info {
 /*
  * stepgate_step_begin -- waits for the token of the next step. info may be NULL. In tf mode info->step may be one that was begun before: it is the local
  * step, by which the ps tells whether the contribution is stale.
- * Errors: EAGAIN, ETIMEOUT, ESTATE (a step is open), ESTEPTIME, ELOST, EENDED.
+ * A step that is open ends the wait with ESTATE, unless the job goes back.
+ * Errors: EAGAIN, ETIMEOUT, ESTATE (a step is open), ESTEPTIME, ELOST, EENDED; EJOIN (the job goes back, and not everybody is here in time).
  */
 int stepgate_step_begin(struct stepgate_model *model, int ms, struct stepgate_step_info *info);
 

@@ -6,7 +6,7 @@
  * An observer is a process whose options say job_name=observer: it joins a job that runs (ps_hosts and the number of workers as a worker's; no
  * task_index, and the job's secret_file), attaches to a model by name, pulls and takes snapshots, and leaves; nothing waits for it. It has no steps: begin and push are
  * refused with -STEPGATE_ESTATE. When the job ends its calls give -STEPGATE_EENDED: that is how an observer learns that it may
- * end well.
+ * end well. Where a job goes back to a checkpoint (lost_ps=rewind) its observers do not go with it: their calls give -STEPGATE_ELOST, and they may join anew.
  */
 #ifndef STEPGATE_TUNE_H
 #define STEPGATE_TUNE_H

@@ -108,6 +108,7 @@ const char *stepgate_strerror(int code)
     case STEPGATE_ELIMIT: return "a system limit is too small";
     case STEPGATE_EBUSY: return "in use";
     case STEPGATE_ESYSTEM: return "operating system error";
+    case STEPGATE_EREWOUND: return "the job goes back to a checkpoint";
     case STEPGATE_EINVAL: return "invalid argument";
     case STEPGATE_EALREADY: return "done already";
     case STEPGATE_ESTATE: return "not allowed now";

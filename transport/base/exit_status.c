@@ -16,6 +16,7 @@ int stepgate_exit_status(int code)
     switch (positive) {
     case STEPGATE_OK: return EXIT_STATUS_OK;
     case STEPGATE_ETIMEOUT:
+    case STEPGATE_EREWOUND:
     case STEPGATE_EJOIN:
     case STEPGATE_ELOST:
     case STEPGATE_ESTEPTIME:

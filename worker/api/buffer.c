@@ -19,14 +19,14 @@ int stepgate_buffer_gradient(struct stepgate_model *model, int id, void **pointe
 {
     int status = buffer_check(model, id, pointer);
 
+    if (status == 0)
+        status = model_enter(model);
     if (status != 0)
         return status;
-    job_lock(model->job);
     status = session_error(model->job->session);
     if (status == 0)
         status = session_gradient(model->session, (uint32_t)id, pointer);
-    job_unlock(model->job);
-    return status;
+    return model_leave(model, status);
 }
 
 /* stepgate_buffer_parameter -- where the value is. */
@@ -34,14 +34,14 @@ int stepgate_buffer_parameter(struct stepgate_model *model, int id, const void *
 {
     int status = buffer_check(model, id, pointer);
 
+    if (status == 0)
+        status = model_enter(model);
     if (status != 0)
         return status;
-    job_lock(model->job);
     status = session_error(model->job->session);
     if (status == 0)
         status = session_parameter(model->session, (uint32_t)id, pointer);
-    job_unlock(model->job);
-    return status;
+    return model_leave(model, status);
 }
 
 /* stepgate_buffer_attach -- memory of the caller's. */
@@ -49,14 +49,14 @@ int stepgate_buffer_attach(struct stepgate_model *model, int id, int use, void *
 {
     int status = buffer_check(model, id, pointer);
 
+    if (status == 0)
+        status = model_enter(model);
     if (status != 0)
         return status;
-    job_lock(model->job);
     status = session_error(model->job->session);
     if (status == 0)
         status = session_attach(model->session, (uint32_t)id, use, pointer, bytes);
-    job_unlock(model->job);
-    return status;
+    return model_leave(model, status);
 }
 
 /* stepgate_buffer_detach -- back to the library's. */
@@ -64,14 +64,14 @@ int stepgate_buffer_detach(struct stepgate_model *model, int id, int use)
 {
     int status = buffer_check(model, id, model);
 
+    if (status == 0)
+        status = model_enter(model);
     if (status != 0)
         return status;
-    job_lock(model->job);
     status = session_error(model->job->session);
     if (status == 0)
         status = session_detach(model->session, (uint32_t)id, use);
-    job_unlock(model->job);
-    return status;
+    return model_leave(model, status);
 }
 
 /* stepgate_buffer_is_idle -- may the gradient buffer be rewritten? Looks for news first, so that asking in a loop ends. */
@@ -79,13 +79,13 @@ int stepgate_buffer_is_idle(struct stepgate_model *model, int id)
 {
     int status = buffer_check(model, id, model);
 
+    if (status == 0)
+        status = model_enter(model);
     if (status != 0)
         return status;
-    job_lock(model->job);
     session_progress(model->job->session, clock_now());
     status = session_error(model->job->session); /* a loop until it is idle must end */
     if (status == 0)
         status = session_is_idle(model->session, (uint32_t)id);
-    job_unlock(model->job);
-    return status;
+    return model_leave(model, status);
 }

@@ -56,7 +56,7 @@ void job_unlock(struct stepgate_job *job)
 int job_failure(struct stepgate_job *job)
 {
     job_lock(job);
-    int status = session_error(job->session);
+    int status = rewind_verdict(job, session_error(job->session));
     job_unlock(job);
     return status;
 }
@@ -143,8 +143,8 @@ static int job_open_routes(struct stepgate_job *job, const struct hosts *ps)
     return status;
 }
 
-/* job_observes -- is this process to read only? */
-static bool job_observes(const struct knobs *knobs)
+/* job_observes -- see inside.h. */
+bool job_observes(const struct knobs *knobs)
 {
     return knob_int(knobs, "job_name") == KNOB_ROLE_OBSERVER;
 }
@@ -191,13 +191,12 @@ static void job_tune_wait(struct stepgate_job *job)
         (struct patience){.mode = (enum patience_mode)knob_int(&job->knobs, "wait"), .spare = cpus > 2};
 }
 
-/* job_session -- routes and session from the knobs. */
-static int job_session(struct stepgate_job *job)
+/* job_open -- secret and routes from the knobs. */
+static int job_open(struct stepgate_job *job)
 {
     struct hosts ps = {0};
     const char *text = knob_text(&job->knobs, "ps_hosts"), *secret = knob_text(&job->knobs, "secret_file");
-    const char **addresses = NULL;
-    int workers = 0, rank = 0;
+    int workers, rank;
     int status = hosts_parse("ps_hosts", text != NULL ? text : "", &ps);
 
     if (status != 0)
@@ -207,6 +206,23 @@ static int job_session(struct stepgate_job *job)
         status = proof_load(secret, &job->secret);
     if (status == 0)
         status = job_open_routes(job, &ps);
+    hosts_clear(&ps);
+    job->rewind.on = knob_int(&job->knobs, "lost_ps") == KNOB_LOST_PS_REWIND && !job_observes(&job->knobs);
+    return status;
+}
+
+/* job_session -- see inside.h. */
+int job_session(struct stepgate_job *job, bool again, uint64_t now, struct session **out)
+{
+    struct hosts ps = {0};
+    const char *text = knob_text(&job->knobs, "ps_hosts");
+    const char **addresses = NULL;
+    int workers = 0, rank = 0;
+    int status = hosts_parse("ps_hosts", text != NULL ? text : "", &ps);
+
+    if (status != 0)
+        return status;
+    status = job_need(&job->knobs, &ps, &workers, &rank);
     if (status != 0)
         goto clear_hosts;
     addresses = calloc(ps.count, sizeof(*addresses));
@@ -228,11 +244,12 @@ static int job_session(struct stepgate_job *job)
                                     .join_timeout_ms = knob_time_ms(&job->knobs, "join_timeout"),
                                     .liveness_ms = liveness > 0 ? liveness : 0,
                                     .reconnect = (uint32_t)knob_int(&job->knobs, "reconnect"),
+                                    .again = again,
                                     .log = job->knobs.log};
     proof_random(&config.incarnation, sizeof(config.incarnation));
     for (unsigned r = 0; r < job->route_count; r++)
         config.routes[r] = (struct session_route){job->routes[r].queue, job->routes[r].domain};
-    status = session_new(&config, clock_now(), &job->session);
+    status = session_new(&config, now, out);
 clear_hosts:
     free(addresses);
     hosts_clear(&ps);
@@ -271,7 +288,9 @@ static int job_new(const struct stepgate_options *options, struct stepgate_job *
     if (status == 0)
         status = job_watch(job->loop_fd, job->epoll_fd);
     if (status == 0)
-        status = job_session(job);
+        status = job_open(job);
+    if (status == 0)
+        status = job_session(job, false, clock_now(), &job->session);
     if (status == 0 && knob_bool(&job->knobs, "service"))
         status = service_start(job);
     if (status != 0) {
@@ -323,10 +342,12 @@ void stepgate_job_delete(struct stepgate_job **out)
     if (!origin_is_here(&job->origin))
         return; /* the child has no threads and shares every descriptor: touching any would hurt the parent */
     service_stop(job);
+    rewind_end(job);
     session_delete(&job->session);
     while (job->models != NULL) {
         struct stepgate_model *model = job->models;
         job->models = model->next;
+        rewind_forget(model);
         free(model);
     }
     for (unsigned r = 0; r < job->route_count; r++) {
@@ -385,7 +406,13 @@ int stepgate_job_servers(const struct stepgate_job *job)
 /* stepgate_job_transport -- in use, in words. */
 const char *stepgate_job_transport(const struct stepgate_job *job)
 {
-    return job != NULL && job->session != NULL ? session_transport(job->session) : "";
+    if (job_check(job) != 0)
+        return "";
+    struct stepgate_job *mutable_job = (struct stepgate_job *)(uintptr_t)job;
+    job_lock(mutable_job);
+    const char *name = session_transport(job->session);
+    job_unlock(mutable_job);
+    return name;
 }
 
 /* stepgate_job_fd -- for event loops. */
@@ -405,7 +432,7 @@ int stepgate_job_progress(struct stepgate_job *job)
         return status;
     job_lock(job);
     session_progress(job->session, clock_now());
-    status = session_error(job->session);
+    status = rewind_verdict(job, session_error(job->session));
     job_unlock(job);
     return status;
 }
@@ -429,8 +456,9 @@ void stepgate_job_interrupt(struct stepgate_job *job)
 static int job_barrier_attempt(void *context, uint64_t now)
 {
     struct stepgate_job *job = context;
+    int status = rewind_under_way(job);
 
-    return session_barrier_try(job->session, now);
+    return status != 0 ? status : session_barrier_try(job->session, now);
 }
 
 /* stepgate_job_barrier -- every worker comes here. */
@@ -447,8 +475,9 @@ int stepgate_job_barrier(struct stepgate_job *job, int ms)
 static int job_leave_attempt(void *context, uint64_t now)
 {
     struct stepgate_job *job = context;
+    int status = rewind_under_way(job);
 
-    return session_leave_try(job->session, now);
+    return status != 0 ? status : session_leave_try(job->session, now);
 }
 
 /* stepgate_job_leave -- says good-bye to every ps. */
@@ -474,7 +503,7 @@ int stepgate_job_error(const struct stepgate_job *job, struct stepgate_error *er
     job_lock(mutable_job);
     const struct stepgate_error *failure = session_failure(job->session);
     int code = 0;
-    if (failure != NULL) {
+    if (failure != NULL && rewind_under_way(mutable_job) == 0) {
         size_t size = error->size;
         *error = *failure;
         error->size = size;
@@ -496,7 +525,7 @@ int stepgate_job_stats(const struct stepgate_job *job, struct stepgate_job_stats
     struct stepgate_job *mutable_job = (struct stepgate_job *)(uintptr_t)job;
     job_lock(mutable_job);
     size_t size = stats->size;
-    session_stats(job->session, stats);
+    rewind_stats(mutable_job, stats);
     stats->size = size;
     stats->wait_ns = job->wait_ns;
     job_unlock(mutable_job);

@@ -22,6 +22,24 @@ int model_check(const struct stepgate_model *model, int id)
     return 0;
 }
 
+/* model_enter -- see inside.h. */
+int model_enter(struct stepgate_model *model)
+{
+    job_lock(model->job);
+    int status = rewind_look(model);
+    if (status != 0)
+        job_unlock(model->job);
+    return status;
+}
+
+/* model_leave -- see inside.h. */
+int model_leave(struct stepgate_model *model, int status)
+{
+    status = rewind_verdict(model->job, status);
+    job_unlock(model->job);
+    return status;
+}
+
 /* stepgate_model_new -- an empty model. */
 int stepgate_model_new(struct stepgate_job *job, const char *name, struct stepgate_model **out)
 {
@@ -35,8 +53,12 @@ int stepgate_model_new(struct stepgate_job *job, const char *name, struct stepga
     if (model == NULL)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for a model");
     job_lock(job);
-    status = session_model_new(job->session, name, &model->session);
+    struct session_model *session;
+    status = rewind_under_way(job);
+    if (status == 0)
+        status = session_model_new(job->session, name, &session);
     if (status == 0) {
+        model->session = session;
         model->job = job;
         model->next = job->models;
         job->models = model;
@@ -65,6 +87,7 @@ void stepgate_model_delete(struct stepgate_model **out)
             break;
         }
     job_unlock(job);
+    rewind_forget(model);
     free(model);
 }
 
@@ -75,9 +98,9 @@ static int model_need_declared(struct stepgate_model *model)
 
     if (status != 0)
         return status;
-    if (!session_model_declaring(model->session))
+    if (model->committed || !session_model_declaring(model->session))
         return error_set(STEPGATE_ESTATE, 0, "declare everything before commit", "the model is %s",
-                         session_model_committed(model->session) ? "committed" : "being committed");
+                         model->committed ? "committed" : "being committed");
     return 0;
 }
 
@@ -147,12 +170,14 @@ int stepgate_model_initialize(struct stepgate_model *model, int id, const void *
         return status;
     job_lock(model->job);
     status = session_model_initialize(model->session, (uint32_t)id, data, bytes);
+    if (status == 0)
+        status = rewind_keep(model, (uint32_t)id, data, bytes);
     job_unlock(model->job);
     return status;
 }
 
 struct model_commit {
-    struct session_model *model;
+    struct stepgate_model *model;
     struct stepgate_model_info info;
 };
 
@@ -161,7 +186,7 @@ static int model_commit_attempt(void *context, uint64_t now)
 {
     struct model_commit *commit = context;
 
-    return session_commit_try(commit->model, now, &commit->info);
+    return session_commit_try(commit->model->session, now, &commit->info);
 }
 
 /* model_say -- how steps are made, and which case of copies this worker got. */
@@ -177,7 +202,7 @@ static void model_say(const struct stepgate_model *model, const struct stepgate_
              declared->name, model_update_name(declared->update), model_replicas(declared, workers), workers,
              model_optimizer_name(declared), declared->count, (unsigned long long)info->bytes,
              (unsigned long long)info->step, info->restored ? " from a checkpoint" : "",
-             session_transport(model->job->session), info->in_place ? "mapped in place" : "read into memory",
+             stepgate_job_transport(model->job), info->in_place ? "mapped in place" : "read into memory",
              info->copies_push, info->copies_pull);
 }
 
@@ -191,11 +216,13 @@ int stepgate_model_commit(struct stepgate_model *model, int ms, struct stepgate_
     if (info != NULL && info->size < sizeof(*info))
         return error_set(STEPGATE_EINVAL, 0, "set info.size = sizeof(info)",
                          "info.size is smaller than this version's");
-    struct model_commit commit = {.model = model->session};
-    status = wait_until(model->job, ms, knob_time_ms(&model->job->knobs, "join_timeout"),
+    struct model_commit commit = {.model = model};
+    status = model_wait(model, ms, knob_time_ms(&model->job->knobs, "join_timeout"),
                         ms < 0 ? STEPGATE_EJOIN : STEPGATE_ETIMEOUT, "commit", model_commit_attempt, &commit);
-    if (status == 0)
+    if (status == 0) {
+        model->committed = true;
         model_say(model, &commit.info);
+    }
     if (status == 0 && info != NULL) {
         size_t size = info->size;
         *info = commit.info;

@@ -28,8 +28,11 @@ static void *service_run(void *context)
             return NULL;
         if (pthread_mutex_trylock(&job->lock) != 0)
             continue;
-        if (job->sleepers == 0)
+        if (job->sleepers == 0) {
             session_progress(job->session, clock_now());
+            if (job->rewind.state != REWIND_NONE)
+                (void)rewind_try(job, clock_now()); /* begin says how it ended */
+        }
         if (session_rebuilds(job->session))
             next = SERVICE_MS_REBUILD;
         job_unlock(job);

@@ -8,22 +8,32 @@
 #define STEP_TIMEOUT_GRACE_MS 500
 
 struct step_begin {
-    struct session_model *model;
+    struct stepgate_model *model;
     struct stepgate_step_info info;
 };
 
-/* step_begin_attempt -- one look for the token. */
+/* step_begin_attempt -- one look for the token. Where a ps was lost this is where the job goes back to a checkpoint, if it does. */
 static int step_begin_attempt(void *context, uint64_t now)
 {
     struct step_begin *begin = context;
 
-    return session_begin_try(begin->model, now, &begin->info);
+    struct stepgate_job *job = begin->model->job;
+    int status = rewind_try(job, now);
+
+    if (status == 0)
+        status = session_begin_try(begin->model->session, now, &begin->info);
+    if (status == 0)
+        begin->info.rewound = rewind_begun(begin->model);
+    if (rewind_verdict(job, status) != -STEPGATE_EREWOUND)
+        return status;
+    status = rewind_try(job, now);
+    return status != 0 ? status : -STEPGATE_EAGAIN;
 }
 
 /* step_need_committed -- steps exist from commit on. */
 static int step_need_committed(const struct stepgate_model *model)
 {
-    if (session_model_committed(model->session))
+    if (model->committed)
         return 0;
     int status = job_failure(model->job);
     return status != 0 ? status
@@ -33,7 +43,7 @@ static int step_need_committed(const struct stepgate_model *model)
 /* step_late -- what a wait that was too long is: nothing waits for an observer, so nothing ends with its wait. */
 static int step_late(const struct stepgate_model *model, int ms)
 {
-    return ms < 0 && !session_observes(model->job->session) ? STEPGATE_ESTEPTIME : STEPGATE_ETIMEOUT;
+    return ms < 0 && !job_observes(&model->job->knobs) ? STEPGATE_ESTEPTIME : STEPGATE_ETIMEOUT;
 }
 
 /* step_timeout -- the leader, which knows who is late, speaks first. */
@@ -56,7 +66,7 @@ int stepgate_step_begin(struct stepgate_model *model, int ms, struct stepgate_st
                            "info.size is smaller than this version's");
     if (status != 0)
         return status;
-    struct step_begin begin = {.model = model->session};
+    struct step_begin begin = {.model = model};
     status = wait_until(model->job, ms, step_timeout(model->job), step_late(model, ms),
                         "token of the next step", step_begin_attempt, &begin);
     if (status == 0 && info != NULL) {
@@ -68,7 +78,7 @@ int stepgate_step_begin(struct stepgate_model *model, int ms, struct stepgate_st
 }
 
 struct step_pull {
-    struct session_model *model;
+    struct stepgate_model *model;
     int id;
     uint64_t step;
 };
@@ -78,7 +88,7 @@ static int step_pull_attempt(void *context, uint64_t now)
 {
     struct step_pull *pull = context;
 
-    return session_pull_try(pull->model, pull->id, now, &pull->step);
+    return session_pull_try(pull->model->session, pull->id, now, &pull->step);
 }
 
 /* stepgate_step_pull -- makes a value of this step readable. */
@@ -90,8 +100,8 @@ int stepgate_step_pull(struct stepgate_model *model, int id, int ms, uint64_t *s
         status = step_need_committed(model);
     if (status != 0)
         return status;
-    struct step_pull pull = {.model = model->session, .id = id};
-    status = wait_until(model->job, ms, step_timeout(model->job), step_late(model, ms), "value of this step",
+    struct step_pull pull = {.model = model, .id = id};
+    status = model_wait(model, ms, step_timeout(model->job), step_late(model, ms), "value of this step",
                         step_pull_attempt, &pull);
     if (status == 0 && step_read != NULL)
         *step_read = pull.step;
@@ -106,11 +116,11 @@ int stepgate_step_pulled(struct stepgate_model *model, int id, uint64_t *lowest,
 
     if (status == 0)
         status = step_need_committed(model);
+    if (status == 0)
+        status = model_enter(model);
     if (status != 0)
         return status;
-    job_lock(model->job);
-    status = session_pulled(model->session, id, &low, &high);
-    job_unlock(model->job);
+    status = model_leave(model, session_pulled(model->session, id, &low, &high));
     if (status == 0 && lowest != NULL)
         *lowest = low;
     if (status == 0 && highest != NULL)
@@ -133,12 +143,11 @@ int stepgate_step_push(struct stepgate_model *model, int id)
 {
     int status = step_need_variable(model, id);
 
+    if (status == 0)
+        status = model_enter(model);
     if (status != 0)
         return status;
-    job_lock(model->job);
-    status = session_push(model->session, (uint32_t)id, clock_now());
-    job_unlock(model->job);
-    return status;
+    return model_leave(model, session_push(model->session, (uint32_t)id, clock_now()));
 }
 
 /* stepgate_step_push_rows -- hands in rows of a sparse gradient. */
@@ -147,16 +156,15 @@ int stepgate_step_push_rows(struct stepgate_model *model, int id, const uint64_t
 {
     int status = step_need_variable(model, id);
 
+    if (status == 0)
+        status = model_enter(model);
     if (status != 0)
         return status;
-    job_lock(model->job);
-    status = session_push_rows(model->session, (uint32_t)id, indices, n, rows, clock_now());
-    job_unlock(model->job);
-    return status;
+    return model_leave(model, session_push_rows(model->session, (uint32_t)id, indices, n, rows, clock_now()));
 }
 
 struct step_pull_rows {
-    struct session_model *model;
+    struct stepgate_model *model;
     uint32_t id;
     const uint64_t *indices;
     uint64_t count;
@@ -169,7 +177,7 @@ static int step_pull_rows_attempt(void *context, uint64_t now)
 {
     struct step_pull_rows *pull = context;
 
-    return session_pull_rows_try(pull->model, pull->id, pull->indices, pull->count, pull->out, now,
+    return session_pull_rows_try(pull->model->session, pull->id, pull->indices, pull->count, pull->out, now,
                                  &pull->step);
 }
 
@@ -182,8 +190,8 @@ int stepgate_step_pull_rows(struct stepgate_model *model, int id, const uint64_t
     if (status != 0)
         return status;
     struct step_pull_rows pull = {
-        .model = model->session, .id = (uint32_t)id, .indices = indices, .count = n, .out = out};
-    status = wait_until(model->job, ms, step_timeout(model->job), step_late(model, ms), "rows of this step",
+        .model = model, .id = (uint32_t)id, .indices = indices, .count = n, .out = out};
+    status = model_wait(model, ms, step_timeout(model->job), step_late(model, ms), "rows of this step",
                         step_pull_rows_attempt, &pull);
     if (status == 0 && step_read != NULL)
         *step_read = pull.step;
@@ -195,12 +203,11 @@ int stepgate_step_absent(struct stepgate_model *model, int id)
 {
     int status = step_need_variable(model, id);
 
+    if (status == 0)
+        status = model_enter(model);
     if (status != 0)
         return status;
-    job_lock(model->job);
-    status = session_absent(model->session, (uint32_t)id, clock_now());
-    job_unlock(model->job);
-    return status;
+    return model_leave(model, session_absent(model->session, (uint32_t)id, clock_now()));
 }
 
 /* stepgate_step_finish -- seals the contribution. */
@@ -210,12 +217,11 @@ int stepgate_step_finish(struct stepgate_model *model, double weight)
 
     if (status == 0)
         status = step_need_committed(model);
+    if (status == 0)
+        status = model_enter(model);
     if (status != 0)
         return status;
-    job_lock(model->job);
-    status = session_finish(model->session, weight, clock_now());
-    job_unlock(model->job);
-    return status;
+    return model_leave(model, session_finish(model->session, weight, clock_now()));
 }
 
 /* stepgate_step_abandon -- counts for nothing. */

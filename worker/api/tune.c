@@ -17,20 +17,24 @@ static int64_t tune_timeout(const struct stepgate_job *job)
 /* tune_attach_attempt -- one look for the model. */
 static int tune_attach_attempt(void *context, uint64_t now)
 {
-    return session_observe_try(context, now);
+    struct stepgate_model *model = context;
+
+    return session_observe_try(model->session, now);
 }
 
 /* tune_handle -- a handle of the session's model; each has one at a time. Called with the job's lock held. */
 static int tune_handle(struct stepgate_job *job, const char *name, struct stepgate_model *model)
 {
-    int status = session_observe(job->session, name, &model->session);
+    struct session_model *session;
+    int status = session_observe(job->session, name, &session);
 
     for (const struct stepgate_model *other = job->models; status == 0 && other != NULL; other = other->next)
-        if (other->session == model->session)
+        if (other->session == session)
             status = error_set(STEPGATE_EALREADY, 0, "use the model that is there, or delete it first",
                                "model %s is attached already", name);
     if (status != 0)
         return status;
+    model->session = session;
     model->job = job;
     model->next = job->models;
     job->models = model;
@@ -45,7 +49,12 @@ static int tune_attach_begin(struct stepgate_job *job, const char *name, struct 
         if (status == 0 && (*model)->job != job)
             status = error_set(STEPGATE_EINVAL, 0, "set the pointer to NULL before the first try",
                                "the model belongs to another job");
-        return status == 0 ? session_need_observer(job->session) : status;
+        if (status != 0)
+            return status;
+        job_lock(job);
+        status = session_need_observer(job->session);
+        job_unlock(job);
+        return status;
     }
     struct stepgate_model *fresh = calloc(1, sizeof(*fresh));
     if (fresh == NULL)
@@ -74,7 +83,8 @@ int stepgate_model_attach(struct stepgate_job *job, const char *name, int ms, st
     if (status != 0)
         return status;
     status = wait_until(job, ms, tune_timeout(job), STEPGATE_ETIMEOUT, "model of that name in training",
-                        tune_attach_attempt, model->session);
+                        tune_attach_attempt, model);
+    model->committed = model->committed || status == 0;
     if (status == 0 || (status == -STEPGATE_EAGAIN && ms == 0)) {
         *out = model;
     } else if (*out == NULL) {
@@ -91,12 +101,11 @@ int stepgate_model_tune(struct stepgate_model *model, const char *key, const cha
 {
     int status = model_check(model, -1);
 
+    if (status == 0)
+        status = model_enter(model);
     if (status != 0)
         return status;
-    job_lock(model->job);
-    status = session_tune(model->session, key, value, from_step, clock_now());
-    job_unlock(model->job);
-    return status;
+    return model_leave(model, session_tune(model->session, key, value, from_step, clock_now()));
 }
 
 /* stepgate_model_slot_name -- see tune.h. */
@@ -107,7 +116,7 @@ const char *stepgate_model_slot_name(const struct stepgate_model *model, unsigne
 
 /* What is wanted of a snapshot. */
 struct tune_snapshot {
-    struct session_model *model;
+    struct stepgate_model *model;
     uint32_t what;
     const int *ids;
     size_t count;
@@ -120,13 +129,13 @@ static int tune_snapshot_attempt(void *context, uint64_t now)
 {
     struct tune_snapshot *s = context;
 
-    return session_snapshot_try(s->model, s->what, s->ids, s->count, s->out, now, &s->step);
+    return session_snapshot_try(s->model->session, s->what, s->ids, s->count, s->out, now, &s->step);
 }
 
 /* tune_snapshot -- waits for it; whoever gives up gets a newer one next time. */
 static int tune_snapshot(struct stepgate_model *model, struct tune_snapshot *s, int ms, uint64_t *step)
 {
-    int status = wait_until(model->job, ms, tune_timeout(model->job), STEPGATE_ETIMEOUT, "snapshot",
+    int status = model_wait(model, ms, tune_timeout(model->job), STEPGATE_ETIMEOUT, "snapshot",
                             tune_snapshot_attempt, s);
 
     if (status == 0 && step != NULL)
@@ -153,10 +162,11 @@ static int tune_snapshot_check(const int *ids, size_t n, void *const *out)
 /* tune_refused -- why there is no such snapshot; 0: there is. */
 static int tune_refused(struct stepgate_model *model, const struct tune_snapshot *s)
 {
-    job_lock(model->job);
-    int status = session_snapshot_check(s->model, s->what, s->ids, s->count);
-    job_unlock(model->job);
-    return status;
+    int status = model_enter(model);
+
+    if (status != 0)
+        return status;
+    return model_leave(model, session_snapshot_check(s->model->session, s->what, s->ids, s->count));
 }
 
 /* stepgate_model_snapshot -- see tune.h. */
@@ -171,7 +181,7 @@ int stepgate_model_snapshot(struct stepgate_model *model, int what, const int *i
         status = tune_snapshot_check(ids, n, out);
     if (status != 0)
         return status;
-    struct tune_snapshot snapshot = {.model = model->session,
+    struct tune_snapshot snapshot = {.model = model,
                                      .what = what == STEPGATE_SNAPSHOT_PARAMETERS ? SESSION_PARAMETERS
                                                                                   : SESSION_AVERAGES,
                                      .ids = ids,
@@ -183,7 +193,7 @@ int stepgate_model_snapshot(struct stepgate_model *model, int what, const int *i
 
 /* A checkpoint that is wanted. */
 struct tune_checkpoint {
-    struct session_model *model;
+    struct stepgate_model *model;
     uint64_t step;
 };
 
@@ -192,7 +202,7 @@ static int tune_checkpoint_attempt(void *context, uint64_t now)
 {
     struct tune_checkpoint *c = context;
 
-    return session_checkpoint_try(c->model, now, &c->step);
+    return session_checkpoint_try(c->model->session, now, &c->step);
 }
 
 /* stepgate_checkpoint -- see tune.h. */
@@ -202,8 +212,8 @@ int stepgate_checkpoint(struct stepgate_model *model, int ms, uint64_t *step)
 
     if (status != 0)
         return status;
-    struct tune_checkpoint checkpoint = {.model = model->session};
-    status = wait_until(model->job, ms, tune_timeout(model->job), STEPGATE_ETIMEOUT, "checkpoint",
+    struct tune_checkpoint checkpoint = {.model = model};
+    status = model_wait(model, ms, tune_timeout(model->job), STEPGATE_ETIMEOUT, "checkpoint",
                         tune_checkpoint_attempt, &checkpoint);
     if (status == 0 && step != NULL)
         *step = checkpoint.step;
@@ -220,7 +230,7 @@ int stepgate_checkpoint(struct stepgate_model *model, int ms, uint64_t *step)
 
 /* What is wanted of the leader. */
 struct tune_counts {
-    struct session_model *model;
+    struct stepgate_model *model;
     uint32_t rank;
     struct session_count count;
 };
@@ -230,14 +240,14 @@ static int tune_counts_attempt(void *context, uint64_t now)
 {
     struct tune_counts *c = context;
 
-    return session_counts_try(c->model, c->rank, now, &c->count);
+    return session_counts_try(c->model->session, c->rank, now, &c->count);
 }
 
 /* tune_counts -- waits for the answer. */
 static int tune_counts(struct stepgate_model *model, struct tune_counts *c, int ms)
 {
-    int status = wait_until(model->job, ms, tune_timeout(model->job), STEPGATE_ETIMEOUT, "answer",
-                            tune_counts_attempt, c);
+    int status =
+        model_wait(model, ms, tune_timeout(model->job), STEPGATE_ETIMEOUT, "answer", tune_counts_attempt, c);
 
     if (status == 0 || status == -STEPGATE_EAGAIN)
         return status;
@@ -251,7 +261,7 @@ static int tune_counts(struct stepgate_model *model, struct tune_counts *c, int 
 static int tune_power(struct stepgate_model *model, int power, const char *name, int ms, void *out,
                       uint64_t bytes, uint64_t *step)
 {
-    struct tune_counts counts = {.model = model->session};
+    struct tune_counts counts = {.model = model};
 
     if (bytes != sizeof(float))
         return error_set(STEPGATE_EINVAL, 0, "", "%s has %zu bytes, the buffer %llu", name, sizeof(float),
@@ -290,7 +300,7 @@ int stepgate_model_slot(struct stepgate_model *model, int id, const char *name, 
         return error_set(STEPGATE_ENOENT, 0, "stepgate_model_slot_name lists those of the model",
                          "the optimizer has no slot `%.60s`", name);
     struct tune_snapshot snapshot = {
-        .model = model->session, .what = SESSION_SLOT + index, .ids = &id, .count = 1, .out = &out};
+        .model = model, .what = SESSION_SLOT + index, .ids = &id, .count = 1, .out = &out};
     status = tune_refused(model, &snapshot);
     if (status == 0 && bytes != session_snapshot_bytes(model->session, snapshot.what, (uint32_t)id))
         status =
@@ -313,7 +323,7 @@ int stepgate_model_contributions(struct stepgate_model *model, int rank, int ms,
         status = error_set(STEPGATE_EINVAL, 0, "", "there is no worker %d", rank);
     if (status != 0)
         return status;
-    struct tune_counts asked = {.model = model->session, .rank = (uint32_t)rank};
+    struct tune_counts asked = {.model = model, .rank = (uint32_t)rank};
     status = tune_counts(model, &asked, ms);
     if (status != 0)
         return status;

@@ -51,7 +51,8 @@ static void wait_sleep(struct stepgate_job *job, uint64_t now, uint64_t deadline
     if (!wait_arm(job))
         return;
     job->sleepers++;
-    int timeout = wait_timeout(now, deadline, session_deadline(job->session), job->sleepers > 1);
+    uint64_t a = session_deadline(job->session), b = rewind_deadline(job);
+    int timeout = wait_timeout(now, deadline, a < b ? a : b, job->sleepers > 1);
     job_unlock(job);
     int n = epoll_wait(job->epoll_fd, events, 4, timeout);
     for (int i = 0; i < n; i++)
@@ -105,7 +106,7 @@ int wait_until(struct stepgate_job *job, int ms, int64_t fallback_ms, int timeou
     if (ms == 0)
         wait_drain(job->tell_fd); /* what was told by now is seen by the attempt */
     for (;; round++) {
-        status = attempt(context, now);
+        status = rewind_verdict(job, attempt(context, now));
         if (status != -STEPGATE_EAGAIN)
             break;
         if (wait_interrupted(job, ms == 0)) {
@@ -117,6 +118,8 @@ int wait_until(struct stepgate_job *job, int ms, int64_t fallback_ms, int timeou
             break;
         }
         now = clock_now();
+        if (ms < 0 && job->rewind.state != REWIND_NONE)
+            deadline = clock_after(now, fallback_ms); /* that has deadlines of its own */
         if (now >= deadline) {
             char whom[256];
             session_waits_for(job->session, clock_now(), whom, sizeof(whom));
@@ -143,4 +146,29 @@ int wait_until(struct stepgate_job *job, int ms, int64_t fallback_ms, int timeou
         job->wait_ns += clock_now() - start;
     job_unlock(job);
     return status;
+}
+
+/* What a call on a model waits for. */
+struct wait_model {
+    struct stepgate_model *model;
+    wait_attempt *attempt;
+    void *context;
+};
+
+/* wait_model_attempt -- unless the job goes back to a checkpoint. */
+static int wait_model_attempt(void *context, uint64_t now)
+{
+    struct wait_model *wait = context;
+    int status = rewind_look(wait->model);
+
+    return status != 0 ? status : wait->attempt(wait->context, now);
+}
+
+/* model_wait -- see inside.h. */
+int model_wait(struct stepgate_model *model, int ms, int64_t fallback_ms, int timeout_code, const char *what,
+               wait_attempt *attempt, void *context)
+{
+    struct wait_model wait = {model, attempt, context};
+
+    return wait_until(model->job, ms, fallback_ms, timeout_code, what, wait_model_attempt, &wait);
 }

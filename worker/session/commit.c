@@ -86,7 +86,8 @@ void session_model_delete(struct session_model **out)
     free(model->places);
     free(model->found);
     plan_delete(&model->plan);
-    model_delete(&model->model);
+    if (!model->lent)
+        model_delete(&model->model);
     free(model);
     *out = NULL;
 }

@@ -24,6 +24,7 @@ struct session_shard {
     char address[STEPGATE_ADDRESS_BYTES];
     unsigned route; /* index into routes of the control link; the lanes use the same */
     bool welcome, left, leave_sent;
+    bool knows;    /* that the job has failed */
     char why[160]; /* what the last attempt to connect met with */
     /* a lane's link went down: the control link is given a moment to say why */
     bool suspected;
@@ -53,6 +54,7 @@ struct session {
     uint32_t reconnect; /* how often in a row the connections to a ps may break and be made anew; 0: never */
     uint64_t join_started, join_report_at, join_deadline;
     bool joined, leaving, left;
+    bool again; /* a ps may still be of the job that was */
     uint64_t barrier_sequence, barrier_over;
     bool barrier_sent;
     struct log_sink log;
@@ -265,6 +267,7 @@ struct session_model {
     struct session *session;
     uint32_t number; /* the ps's; UINT32_MAX: an observer does not know it yet */
     struct model *model;
+    bool lent; /* model outlives this */
     struct plan *plan;
     int state;      /* enum session_model_state */
     void **initial; /* [initial_count], malloc'ed, NULL: zeros */

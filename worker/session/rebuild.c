@@ -117,6 +117,7 @@ static void rebuild_refused(struct session *session, struct session_shard *shard
     }
     error_set(why->code, why->os_errno, why->remedy, "ps %u (%s): %s", shard->number, shard->address,
               why->text);
+    error_peer(why->role, why->rank, shard->address, "");
     session_fail(session);
 }
 

@@ -29,6 +29,7 @@ int session_new(const struct session_config *config, uint64_t now, struct sessio
     session->chunk_bytes += -session->chunk_bytes % PLAN_LINE;
     session->liveness_ms = config->liveness_ms;
     session->reconnect = config->reconnect;
+    session->again = config->again;
     session->join_timeout_ms = config->join_timeout_ms;
     session->join_started = now;
     session->join_report_at = now + 5000 * CLOCK_MS;
@@ -74,15 +75,10 @@ void session_delete(struct session **out)
         return;
     for (size_t m = 0; m < session->model_count; m++)
         session_model_delete(&session->models[m]);
+    session_hang_up(session);
     for (uint32_t s = 0; s < session->shard_count; s++) {
-        struct session_shard *shard = &session->shards[s];
-        for (uint32_t l = 0; shard->push != NULL && l < session->lanes; l++) {
-            link_close(&shard->push[l].link);
-            link_close(&shard->pull[l].link);
-        }
-        link_close(&shard->control.link);
-        free(shard->push);
-        free(shard->pull);
+        free(session->shards[s].push);
+        free(session->shards[s].pull);
     }
     free(session->models);
     free(session->shards);
@@ -139,8 +135,10 @@ void session_lost(struct session_shard *shard, const struct stepgate_error *why)
 }
 
 /* session_is_transient -- may another attempt to connect end better? */
-static bool session_is_transient(int code)
+static bool session_is_transient(const struct session *session, int code)
 {
+    if (session->again && (code == STEPGATE_ERANK || code == STEPGATE_ELOST || code == STEPGATE_EENDED))
+        return true; /* it has not noticed yet that the job goes back */
     return code == STEPGATE_EREFUSED || code == STEPGATE_EUNREACHABLE || code == STEPGATE_EPEER ||
            code == STEPGATE_EBUSY;
 }
@@ -190,7 +188,7 @@ void session_down(struct session *session, struct session_shard *shard, struct s
         session_rebuild_again(session, shard, connection, now);
         return;
     }
-    if (!session->joined && session_is_transient(why.code) && !(control && shard->welcome)) {
+    if (!session->joined && session_is_transient(session, why.code) && !(control && shard->welcome)) {
         snprintf(shard->why, sizeof(shard->why), "%.*s", (int)sizeof(shard->why) - 1, why.text);
         connection->retry_at = session_back_off(session, connection->attempts++, SESSION_RETRY_MS_MAX, now);
         if (control && session->route_count > 1)
@@ -200,7 +198,7 @@ void session_down(struct session *session, struct session_shard *shard, struct s
         link_init(&connection->link, &session->secret, control ? session->liveness_ms : 0);
         return;
     }
-    if (!session->joined && !session_is_transient(why.code)) {
+    if (!session->joined && !session_is_transient(session, why.code)) {
         error_set(why.code, why.os_errno, why.remedy, "ps %u (%s): %s", shard->number, shard->address,
                   why.text);
         error_peer(STEPGATE_ROLE_PS, (int)shard->number, shard->address, session_device(shard));
@@ -281,6 +279,7 @@ static void session_message(struct session *session, struct session_shard *shard
     case MESSAGE_WELCOME: session_welcome(session, shard, m); return;
     case MESSAGE_ABORT:
         link_acknowledge(link, now);
+        shard->knows = true;
         error_restore(&m->error);
         session_fail(session);
         return;

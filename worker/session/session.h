@@ -35,6 +35,8 @@ struct session_config {
     uint64_t chunk_bytes;                 /* largest piece that is posted at once; 0: 1 MiB */
     int64_t join_timeout_ms, liveness_ms; /* liveness 0: off */
     uint32_t reconnect; /* how often in a row the connections to a ps may break and be made anew; 0: never */
+    bool
+        again; /* the job goes back to a checkpoint: a ps that has yet to notice, or to come back, is waited for, whatever it says */
     struct log_sink log;
 };
 
@@ -70,6 +72,25 @@ const char *session_transport(const struct session *session);
 int session_capabilities(const struct session *session, struct stepgate_capabilities *out);
 void session_stats(const struct session *session, struct stepgate_job_stats *stats);
 uint32_t session_lanes(const struct session *session);
+
+/* Where a job goes back to a checkpoint, one session takes the place of another. */
+/* session_all_know -- it has failed: has every ps that is still connected said so, too? */
+bool session_all_know(const struct session *session);
+/* session_hang_up -- closes all connections; buffers, and what was mapped, stay until session_delete. */
+void session_hang_up(struct session *session);
+/* session_leaves -- has it begun to say good-bye? */
+bool session_leaves(const struct session *session);
+/* session_fail_rather -- like session_fail; this failure takes the place of another one. */
+void session_fail_rather(struct session *session);
+/* session_model_at -- the model of that place, from 0; NULL behind the last. */
+struct session_model *session_model_at(const struct session *session, size_t index);
+uint32_t session_model_number(const struct session_model *model);
+/* session_model_lend -- what it declares; lent: it outlives the session. */
+struct model *session_model_lend(struct session_model *model, bool lent);
+/* session_model_again -- the next model, as another session has lent it. */
+int session_model_again(struct session *session, struct model *declared, struct session_model **out);
+/* session_attached -- the caller's buffer of a variable; NULL: there is none. */
+void *session_attached(const struct session_model *model, uint32_t variable, int use);
 
 /* session_model_new -- takes the declared model over; it must be declared in the same order everywhere. */
 int session_model_new(struct session *session, const char *name, struct session_model **out);
