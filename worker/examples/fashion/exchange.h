@@ -22,6 +22,7 @@ struct exchange;
 /* exchange_step -- what begin tells */
 struct exchange_step {
     uint64_t step;
+    bool rewound; /* the job went back to a checkpoint, of this step */
     uint64_t
         staleness; /* steps that were taken between the contribution before and its update; async, bounded */
 };
@@ -36,7 +37,7 @@ struct exchange_counts {
 enum exchange_what { EXCHANGE_PARAMETERS, EXCHANGE_AVERAGES };
 
 /* exchange_operations -- each returns 0, or -1 with the fault set; -1 without a fault where a signal
- * asked for the end */
+ * asked for the end, or where the job goes back to a checkpoint (`back`): then begin is next */
 struct exchange_operations {
     int (*begin)(struct exchange *exchange, struct exchange_step *step);
     /* Valid until the next begin. All that is got after one begin is of one step, but in async and bounded. */
@@ -64,6 +65,7 @@ struct exchange {
     unsigned rank;
     struct share share; /* of this process */
     uint64_t step;      /* with which training goes on, from a checkpoint; 0: it begins */
+    bool back;          /* what was done since a checkpoint is void: begin tells since which */
     struct fault *fault;
 };
 

@@ -135,6 +135,13 @@ int exchange_link_observe(const struct exchange_link *link, struct stepgate_opti
     return code;
 }
 
+/* exchange_link_rewinds -- whether the job goes back to a checkpoint when a ps is lost */
+bool exchange_link_rewinds(const struct exchange_link *link)
+{
+    const char *text = "";
+    return stepgate_options_get(link->options, "lost_ps", &text) == 0 && strcmp(text, "rewind") == 0;
+}
+
 /* exchange_link_leave -- a job that has failed, or is not joined, needs no good-bye */
 void exchange_link_leave(struct exchange_link *link)
 {

@@ -3,6 +3,8 @@
 #ifndef FASHION_EXCHANGE_LINK_H
 #define FASHION_EXCHANGE_LINK_H
 
+#include <stdbool.h>
+
 #include "worker/examples/fashion/fault.h"
 
 struct stepgate_job;
@@ -29,6 +31,9 @@ unsigned exchange_link_rank(const struct exchange_link *link);
 
 /* exchange_link_observe -- options of an observer of the same job; 0 or the library's negative code */
 int exchange_link_observe(const struct exchange_link *link, struct stepgate_options **out);
+
+/* exchange_link_rewinds -- whether the job goes back to a checkpoint when a ps is lost */
+bool exchange_link_rewinds(const struct exchange_link *link);
 
 /* exchange_link_leave -- say good-bye, not for long and whatever comes of it: for a worker that ends before the first step by a fault of its
  * own, which the ps would otherwise call lost */

@@ -29,6 +29,15 @@ static struct exchange_stepgate *exchange_stepgate_of(struct exchange *exchange)
     return (struct exchange_stepgate *)exchange;
 }
 
+/* exchange_stepgate_check -- as exchange_check; a job that goes back to a checkpoint is no fault */
+static int exchange_stepgate_check(struct exchange *exchange, int code)
+{
+    if (code != -STEPGATE_EREWOUND)
+        return exchange_check(exchange->fault, code);
+    exchange->back = true;
+    return -1;
+}
+
 /* exchange_stepgate_begin -- wait for the token of the next contribution */
 static int exchange_stepgate_begin(struct exchange *exchange, struct exchange_step *step)
 {
@@ -37,7 +46,9 @@ static int exchange_stepgate_begin(struct exchange *exchange, struct exchange_st
     int code = stepgate_step_begin(self->model, -1, &info);
     if (code < 0)
         return exchange_check(exchange->fault, code);
-    *step = (struct exchange_step){.step = info.step, .staleness = info.staleness};
+    *step =
+        (struct exchange_step){.step = info.step, .rewound = info.rewound != 0, .staleness = info.staleness};
+    exchange->back = false;
     self->pulled = false;
     for (unsigned v = 0; v < NETWORK_VARIABLES; v++)
         self->wide[v] = false;
@@ -67,7 +78,7 @@ static int exchange_stepgate_parameter(struct exchange *exchange, unsigned varia
     if (code >= 0)
         code = stepgate_buffer_parameter(self->model, (int)variable, &pointer);
     if (code < 0)
-        return exchange_check(exchange->fault, code);
+        return exchange_stepgate_check(exchange, code);
     if (self->recipe.dtype == DTYPE_F32) {
         *value = pointer;
         return 0;
@@ -92,7 +103,7 @@ static int exchange_stepgate_gradient(struct exchange *exchange, unsigned variab
     int code = stepgate_buffer_gradient(self->model, (int)variable, &pointer);
     if (code >= 0)
         *value = pointer;
-    return exchange_check(exchange->fault, code);
+    return exchange_stepgate_check(exchange, code);
 }
 
 /* exchange_stepgate_push -- hand it in, rounded to the type of gradients */
@@ -108,21 +119,21 @@ static int exchange_stepgate_push(struct exchange *exchange, unsigned variable)
                      network_variables()[variable].elements);
     if (code >= 0)
         code = stepgate_step_push(self->model, (int)variable);
-    return exchange_check(exchange->fault, code);
+    return exchange_stepgate_check(exchange, code);
 }
 
 /* exchange_stepgate_finish -- seal the contribution */
 static int exchange_stepgate_finish(struct exchange *exchange, uint32_t weight)
 {
-    return exchange_check(exchange->fault,
-                          stepgate_step_finish(exchange_stepgate_of(exchange)->model, weight));
+    return exchange_stepgate_check(exchange,
+                                   stepgate_step_finish(exchange_stepgate_of(exchange)->model, weight));
 }
 
 /* exchange_stepgate_settle -- when all are here, nobody has a contribution under way */
 static int exchange_stepgate_settle(struct exchange *exchange)
 {
-    return exchange_check(exchange->fault,
-                          stepgate_job_barrier(exchange_stepgate_of(exchange)->link->job, -1));
+    return exchange_stepgate_check(exchange,
+                                   stepgate_job_barrier(exchange_stepgate_of(exchange)->link->job, -1));
 }
 
 /* exchange_stepgate_copy -- of one exact step */
@@ -130,8 +141,8 @@ static int exchange_stepgate_copy(struct exchange *exchange, enum exchange_what 
                                   uint64_t *step)
 {
     struct exchange_stepgate *self = exchange_stepgate_of(exchange);
-    return exchange_check(exchange->fault,
-                          exchange_snapshot(self->model, what, self->recipe.dtype, out, step));
+    return exchange_stepgate_check(exchange,
+                                   exchange_snapshot(self->model, what, self->recipe.dtype, out, step));
 }
 
 /* exchange_stepgate_counts -- what the ps have counted */
@@ -142,7 +153,7 @@ static int exchange_stepgate_counts(struct exchange *exchange, unsigned worker, 
     if (code >= 0)
         *out = (struct exchange_counts){
             .accepted = counts.accepted, .stale = counts.stale, .non_finite = counts.non_finite};
-    return exchange_check(exchange->fault, code);
+    return exchange_stepgate_check(exchange, code);
 }
 
 /* exchange_stepgate_leave -- all leave together, so that nobody's last look at the parameters finds
@@ -155,7 +166,7 @@ static int exchange_stepgate_leave(struct exchange *exchange)
     int code = stepgate_job_barrier(self->link->job, -1);
     if (code >= 0)
         code = stepgate_job_leave(self->link->job, -1);
-    return exchange_check(exchange->fault, code);
+    return exchange_stepgate_check(exchange, code);
 }
 
 /* exchange_stepgate_close -- the model; the link is somebody else's */

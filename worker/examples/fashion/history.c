@@ -18,6 +18,13 @@ int history_add(struct history *history, const struct history_point *point)
     return 0;
 }
 
+/* history_cut -- forget the points behind a step */
+void history_cut(struct history *history, uint64_t step)
+{
+    while (history->count > 0 && history->points[history->count - 1].step > step)
+        history->count--;
+}
+
 /* history_clear -- free the points */
 void history_clear(struct history *history)
 {

@@ -23,6 +23,9 @@ struct history {
 /* history_add -- append a point; -1 without memory */
 int history_add(struct history *history, const struct history_point *point);
 
+/* history_cut -- forget the points behind a step */
+void history_cut(struct history *history, uint64_t step);
+
 /* history_clear -- free the points */
 void history_clear(struct history *history);
 

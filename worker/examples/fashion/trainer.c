@@ -282,6 +282,22 @@ static void trainer_start(struct trainer *trainer, uint64_t step)
                    trainer->recipe->steps, trainer->begun);
 }
 
+/* trainer_go_back -- what was measured behind a step that is begun once more is void; batches follow from the step anyway */
+static void trainer_go_back(struct trainer *trainer, uint64_t step)
+{
+    char line[80];
+    history_cut(&trainer->result->history, step);
+    if (trainer->recorded > step)
+        trainer->recorded = step;
+    if (trainer->measured > step)
+        trainer->measured = step;
+    trainer->loss = 0.0;
+    trainer->judged = trainer->lost = 0;
+    snprintf(line, sizeof line, "rewound: goes back from step %" PRIu64 " to step %" PRIu64, trainer->step,
+             step);
+    progress_note(trainer->settings->progress, line);
+}
+
 /* trainer_begin -- the next contribution: of which step, and which of that step */
 static int trainer_begin(struct trainer *trainer)
 {
@@ -289,7 +305,9 @@ static int trainer_begin(struct trainer *trainer)
     bool first = trainer->step == UINT64_MAX;
     if (trainer->exchange->operations->begin(trainer->exchange, &begun) < 0)
         return -1;
-    trainer->contribution = begun.step == trainer->step ? trainer->contribution + 1 : 0;
+    if (begun.rewound)
+        trainer_go_back(trainer, begun.step);
+    trainer->contribution = begun.step == trainer->step && !begun.rewound ? trainer->contribution + 1 : 0;
     trainer->step = begun.step;
     if (begun.staleness > trainer->result->staleness_max)
         trainer->result->staleness_max = begun.staleness;
@@ -328,7 +346,8 @@ static int trainer_final(struct trainer *trainer, struct network_traffic *traffi
     bool alone = recipe_is_alone(trainer->recipe);
     *traffic = trainer->traffic;
     *step = trainer->step;
-    if ((alone || trainer->recipe->average_decay > 0.0) && !values_take(&trainer->final))
+    bool copies = alone || trainer->recipe->average_decay > 0.0;
+    if (copies && trainer->final.of[0] == NULL && !values_take(&trainer->final))
         return fault_set(exchange->fault, FAULT_PERMANENT, "no memory for the final parameters");
     if (!alone)
         return 0;
@@ -359,6 +378,7 @@ static int trainer_counts(struct trainer *trainer)
 {
     struct exchange *exchange = trainer->exchange;
     struct exchange_counts *counts = calloc(exchange->workers, sizeof *counts);
+    free(trainer->result->counts); /* of an end that was none: the job went back */
     trainer->result->counts = counts;
     if (counts == NULL)
         return fault_set(exchange->fault, FAULT_PERMANENT, "no memory for the counts");
@@ -420,6 +440,16 @@ static int trainer_conclude(struct trainer *trainer)
     return trainer_counts(trainer);
 }
 
+/* trainer_end -- all workers are done with their steps: say what has come of them, and leave */
+static int trainer_end(struct trainer *trainer)
+{
+    struct exchange *exchange = trainer->exchange;
+    if (exchange->operations->settle(exchange) < 0 || (exchange->rank == 0 && trainer_conclude(trainer) < 0))
+        return -1;
+    progress_end(&trainer->progress);
+    return exchange->operations->leave(exchange);
+}
+
 /* trainer_run -- train to the end */
 int trainer_run(const struct settings *settings, const struct recipe *recipe, const struct dataset *data,
                 struct exchange *exchange, struct result *result)
@@ -434,14 +464,10 @@ int trainer_run(const struct settings *settings, const struct recipe *recipe, co
     result->blas_threads = matrix_threads();
     int rc = trainer_open(&trainer);
     if (rc == 0)
-        rc = trainer_steps(&trainer);
-    if (rc == 0)
-        rc = exchange->operations->settle(exchange);
-    if (rc == 0 && exchange->rank == 0)
-        rc = trainer_conclude(&trainer);
+        do
+            rc = trainer_steps(&trainer) == 0 ? trainer_end(&trainer) : -1;
+        while (rc < 0 && exchange->back && interrupt_signal() == 0);
     progress_end(&trainer.progress);
-    if (rc == 0)
-        rc = exchange->operations->leave(exchange);
     if (rc < 0 && interrupt_signal() != 0)
         fault_set(exchange->fault, 128 + interrupt_signal(),
                   "ended by signal %d in step %" PRIu64 " of %" PRIu64, interrupt_signal(),

@@ -28,34 +28,45 @@ static void loop_gradient(uint64_t step, int rank, const float *w, float *gradie
     }
 }
 
+/* loop_steps -- all steps, from wherever begin says; -STEPGATE_EREWOUND: begin has more to say, since the job goes
+ * back to a checkpoint (--lost-ps rewind) */
+static int loop_steps(struct stepgate_job *job, struct stepgate_model *model, int w, float *result)
+{
+    struct stepgate_step_info info = {.size = sizeof info};
+    const void *value;
+    void *gradient;
+    int rc;
+    for (;;) {
+        if ((rc = stepgate_step_begin(model, -1, &info)) < 0 ||
+            (rc = stepgate_step_pull(model, w, -1, NULL)) < 0 ||
+            (rc = stepgate_buffer_parameter(model, w, &value)) < 0 ||
+            (rc = stepgate_buffer_gradient(model, w, &gradient)) < 0)
+            return rc;
+        if (info.step >= LOOP_STEPS) /* not ==: outside lockstep a worker need not see every step */
+            break;
+        loop_gradient(info.step, stepgate_job_rank(job), value, gradient);
+        if ((rc = stepgate_step_push(model, w)) < 0 || (rc = stepgate_step_finish(model, 1.0)) < 0)
+            return rc;
+    }
+    for (int i = 0; i < 3; i++)
+        result[i] = ((const float *)value)[i];
+    return stepgate_job_leave(job, -1);
+}
+
 /* loop_train -- all that stepgate asks of a trainer; 0, or the first error */
 static int loop_train(struct stepgate_job *job, struct stepgate_model **model, float *result)
 {
-    struct stepgate_step_info info = {.size = sizeof info};
     const uint64_t dims[] = {3};
-    const void *value;
-    void *gradient;
     int w, rc;
     if ((rc = stepgate_model_new(job, "line", model)) < 0 ||
         (rc = stepgate_model_set(*model, "learning_rate", "0.5")) < 0 ||
         (rc = stepgate_model_variable(*model, "w", STEPGATE_TRAINED, STEPGATE_F32, 1, dims, &w)) < 0 ||
         (rc = stepgate_model_commit(*model, -1, NULL)) < 0)
         return rc;
-    for (;;) {
-        if ((rc = stepgate_step_begin(*model, -1, &info)) < 0 ||
-            (rc = stepgate_step_pull(*model, w, -1, NULL)) < 0 ||
-            (rc = stepgate_buffer_parameter(*model, w, &value)) < 0 ||
-            (rc = stepgate_buffer_gradient(*model, w, &gradient)) < 0)
-            return rc;
-        if (info.step >= LOOP_STEPS) /* not ==: outside lockstep a worker need not see every step */
-            break;
-        loop_gradient(info.step, stepgate_job_rank(job), value, gradient);
-        if ((rc = stepgate_step_push(*model, w)) < 0 || (rc = stepgate_step_finish(*model, 1.0)) < 0)
-            return rc;
-    }
-    for (int i = 0; i < 3; i++)
-        result[i] = ((const float *)value)[i];
-    return stepgate_job_leave(job, -1);
+    do
+        rc = loop_steps(job, *model, w, result);
+    while (rc == -STEPGATE_EREWOUND);
+    return rc;
 }
 
 /* loop_log -- what the library has to say, such as who is missing; it writes nothing by itself */

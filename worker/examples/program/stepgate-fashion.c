@@ -93,6 +93,12 @@ static struct exchange *fashion_exchange(const struct settings *settings, const 
     unsigned parts = (unsigned)settings->parts;
     if (link == NULL)
         return reference_new(recipe, share_of(recipe_replicas(recipe, parts), parts, 0).parts, fault);
+    if (recipe->optimizer == RECIPE_NONE && exchange_link_rewinds(link)) {
+        fault_set(fault, FAULT_USAGE,
+                  "with --optimizer none the parameters are the trainer's own, which no checkpoint has: give "
+                  "--lost-ps fail");
+        return NULL;
+    }
     struct exchange *exchange = exchange_stepgate_new(link, recipe, fault);
     if (exchange == NULL || recipe->optimizer != RECIPE_NONE)
         return exchange;
