@@ -186,6 +186,8 @@ int child_start(struct child *child, const struct child_start *start)
     close(out.end[1]);
     close(err.end[1]);
     child->pid = pid;
+    child->ended = child->told = child->killed = false;
+    child->status = child->signal = 0;
     child->out.fd = out.end[0];
     child->out.sink = start->out;
     child->out.live = live;

@@ -42,7 +42,7 @@ struct child {
     struct stream out, err;
 };
 
-/* child_start -- name is set before. Errors: ESYSTEM, ELIMIT. A program that cannot be executed ends with 126 or 127 and says why. */
+/* child_start -- name is set before; also again, after child_clear. Errors: ESYSTEM, ELIMIT. A program that cannot be executed ends with 126 or 127 and says why. */
 int child_start(struct child *child, const struct child_start *start);
 /* child_look -- whether it has ended since the last look. */
 bool child_look(struct child *child);

@@ -13,10 +13,11 @@
 #include "transport/base/clock.h"
 #include "transport/base/error.h"
 #include "transport/base/exit_status.h"
-#include "worker/launch/child.h"
 #include "worker/launch/guard.h"
+#include "worker/launch/member.h"
+#include "worker/launch/restarts.h"
 #include "worker/launch/seats.h"
-#include "worker/launch/secret.h"
+#include "worker/launch/signals.h"
 #include "worker/launch/sink.h"
 
 #define CREW_GRACE_MS 2000 /* beyond what a process may take to close */
@@ -26,18 +27,14 @@
 
 enum crew_phase { CREW_LEADER, CREW_SERVERS, CREW_WORKING };
 
-struct crew_member {
-    struct child child;
-    char address[HOSTS_ADDRESS_BYTES]; /* of a ps; "" before it has said it */
-};
-
 struct crew {
     const struct crew_plan *plan;
     enum crew_phase phase;
     size_t count;
-    struct crew_member *members; /* the ps, then the workers */
+    struct member *members; /* the ps, then the workers */
     struct sink out, err_own, *err;
     struct guard guard;
+    struct restarts restarts;
     int signals;  /* a signalfd */
     int stop;     /* the first signal that asked the launcher to end; 0: none */
     bool keeps;   /* the ps have a folder for checkpoints */
@@ -75,6 +72,28 @@ static unsigned crew_running(const struct crew *crew, bool servers)
     for (size_t i = 0; i < crew->count; i++)
         running += crew_is_server(crew, i) == servers && child_is_running(&crew->members[i].child);
     return running;
+}
+
+/* crew_is_open -- the job runs and nothing has ended it. */
+static bool crew_is_open(const struct crew *crew)
+{
+    return crew->stop == 0 && crew->failed < 0 && crew->own == EXIT_STATUS_OK;
+}
+
+/* crew_waits -- whether a member is going to be started again. */
+static bool crew_waits(const struct crew *crew, size_t index)
+{
+    return crew_is_open(crew) && crew->members[index].start_at != CLOCK_NEVER;
+}
+
+/* crew_present -- how many members of a role are running or will be again. */
+static unsigned crew_present(const struct crew *crew, bool servers)
+{
+    unsigned waiting = 0;
+
+    for (size_t i = 0; i < crew->count; i++)
+        waiting += crew_is_server(crew, i) == servers && crew_waits(crew, i);
+    return waiting + crew_running(crew, servers);
 }
 
 /* crew_earlier -- sets a time unless an earlier one is set. */
@@ -123,21 +142,6 @@ static void crew_fail(struct crew *crew, int code, uint64_t now)
     crew_end_soon(crew, now, 0);
 }
 
-/* crew_hear_address -- takes the line `listening ADDRESS` of a ps. */
-static bool crew_hear_address(void *context, const char *line, size_t n)
-{
-    static const char words[] = "listening ";
-    struct crew_member *member = context;
-    size_t skip = sizeof(words) - 1;
-
-    if (member->address[0] != '\0' || n <= skip || n - skip >= sizeof(member->address) ||
-        memcmp(line, words, skip) != 0)
-        return false;
-    memcpy(member->address, line + skip, n - skip);
-    member->address[n - skip] = '\0';
-    return true;
-}
-
 /* crew_hosts -- ps_hosts as far as it is known; NULL: no memory. The caller frees it. */
 static char *crew_hosts(const struct crew *crew)
 {
@@ -153,59 +157,15 @@ static char *crew_hosts(const struct crew *crew)
     return list;
 }
 
-/* crew_listen -- the address that a ps is to listen on. */
-static void crew_listen(const struct crew *crew, size_t index, char *out, size_t bytes)
-{
-    const struct hosts_entry *listen = &crew->plan->listen;
-    bool v6 = strchr(listen->host, ':') != NULL;
-    size_t port = listen->port == 0 ? 0 : listen->port + index;
-
-    snprintf(out, bytes, "%s%s%s:%zu", v6 ? "[" : "", listen->host, v6 ? "]" : "", port);
-}
-
-/* crew_start_member -- a ps or worker with what it has to know in its environment. */
+/* crew_start_member -- a ps or worker, also again. */
 static int crew_start_member(struct crew *crew, size_t index)
 {
-    bool server = crew_is_server(crew, index);
-    size_t rank = server ? index : index - crew->plan->servers;
-    struct crew_member *member = &crew->members[index];
-    char *const server_argv[] = {(char *)(uintptr_t)crew->plan->server, NULL};
-    struct child_setting settings[KNOBS_MAX + 16];
-    char task[16], workers[16], listen[HOSTS_ADDRESS_BYTES + 16], secret[SECRET_PATH_BYTES];
-    const struct knob_row *row;
-    size_t count = 0;
+    struct member *member = &crew->members[index];
     char *hosts = crew_hosts(crew);
 
     if (hosts == NULL)
         return error_set(STEPGATE_ENOMEM, 0, NULL, "no memory for the list of ps");
-    snprintf(task, sizeof(task), "%zu", rank);
-    snprintf(workers, sizeof(workers), "%u", crew->plan->workers);
-    crew_listen(crew, index, listen, sizeof(listen));
-    for (size_t i = 0; (row = knob_row(i)) != NULL; i++)
-        if (knob_given(crew->plan->knobs, row->name))
-            settings[count++] =
-                (struct child_setting){row->environment, knob_text(crew->plan->knobs, row->name)};
-    settings[count++] = (struct child_setting){"STEPGATE_JOB_NAME", server ? "ps" : "worker"};
-    settings[count++] = (struct child_setting){"STEPGATE_TASK_INDEX", task};
-    settings[count++] = (struct child_setting){"STEPGATE_PS_HOSTS", hosts};
-    settings[count++] = (struct child_setting){"STEPGATE_WORKERS", workers};
-    settings[count++] = (struct child_setting){"STEPGATE_WORKER_HOSTS", NULL};
-    settings[count++] = (struct child_setting){"STEPGATE_ADDRESS_FILE", NULL};
-    settings[count++] = (struct child_setting){"STEPGATE_LISTEN", server ? listen : NULL};
-    if (crew->plan->secret >= 0) {
-        secret_path(crew->plan->secret, secret);
-        settings[count++] = (struct child_setting){"STEPGATE_SECRET_FILE", secret};
-    }
-    struct child_start start = {.argv = server ? server_argv : crew->plan->program,
-                                .settings = settings,
-                                .count = count,
-                                .secret = crew->plan->secret,
-                                .live = !server && rank == 0 && crew->out.terminal,
-                                .out = &crew->out,
-                                .err = crew->err};
-    if (!server)
-        start.cpu_count = seats_of(crew->plan->seats, (unsigned)rank, &start.cpus);
-    int code = child_start(&member->child, &start);
+    int code = member_start(member, crew->plan, hosts, &crew->out, crew->err);
     free(hosts);
     if (code == 0)
         guard_watch(&crew->guard, member->child.pid);
@@ -248,7 +208,7 @@ static void crew_advance(struct crew *crew, uint64_t now)
 {
     size_t servers = crew->plan->servers;
 
-    if (crew->stop != 0 || crew->failed >= 0 || crew->own != EXIT_STATUS_OK)
+    if (!crew_is_open(crew))
         return;
     if (crew->phase == CREW_LEADER && crew_silent_server(crew, 1) < 0) {
         crew->phase = CREW_SERVERS;
@@ -271,21 +231,58 @@ static bool crew_blame(const struct crew *crew, const struct child *child)
            child_exit_status(child) != EXIT_STATUS_REQUEUE;
 }
 
+/* crew_say_of -- how a member has ended, and what follows. */
+static void crew_say_of(struct crew *crew, const struct child *child, const char *follows)
+{
+    char line[320], words[160];
+
+    child_describe(child, words, sizeof(words));
+    snprintf(line, sizeof(line), "%s; %s", words, follows);
+    crew_say(crew, line);
+}
+
+/* crew_restarts -- is this member, which has failed, started again? A ps is as long as there are workers for it. */
+static bool crew_restarts(struct crew *crew, size_t index, uint64_t now)
+{
+    struct member *member = &crew->members[index];
+    struct restarts *restarts = &crew->restarts;
+    char follows[96];
+
+    if (!crew_is_open(crew) || crew->phase != CREW_WORKING ||
+        (member->server && crew_present(crew, false) == 0) || !restarts_take(restarts, &member->child))
+        return false;
+    snprintf(follows, sizeof(follows), "it is started again, restart %u of %u", restarts->used,
+             restarts->most);
+    crew_say_of(crew, &member->child, follows);
+    child_sweep(&member->child); /* who would hold its port or its outputs */
+    member->start_at = clock_after(now, restarts_pause_ms(member->restarts));
+    return true;
+}
+
 /* crew_spares -- does the job go on without this worker? It does while another one runs, or has done well. */
 static bool crew_spares(struct crew *crew, const struct child *child)
 {
-    char line[256], words[160];
-
     for (size_t i = crew->plan->servers; crew->plan->spare && i < crew->count; i++) {
         const struct child *other = &crew->members[i].child;
-        if (other == child || !(child_is_running(other) || !child_failed(other)))
+        if (other == child || (child_failed(other) && !crew_waits(crew, i)))
             continue;
-        child_describe(child, words, sizeof(words));
-        snprintf(line, sizeof(line), "%s; the others are left to go on", words);
-        crew_say(crew, line);
+        crew_say_of(crew, child, "the others are left to go on");
         return true;
     }
     return false;
+}
+
+/* crew_give_up -- whoever waits to be started again will not be: how it ended counts after all. */
+static void crew_give_up(struct crew *crew)
+{
+    for (size_t i = 0; i < crew->count; i++) {
+        struct member *member = &crew->members[i];
+        if (member->start_at == CLOCK_NEVER)
+            continue;
+        member->start_at = CLOCK_NEVER;
+        if (crew_blame(crew, &member->child))
+            crew->failed = (int)i;
+    }
 }
 
 /* crew_on_end -- a member has ended. */
@@ -299,15 +296,20 @@ static void crew_on_end(struct crew *crew, size_t index, uint64_t now)
     unasked = unasked && !crew->keeping;        /* the ps end the workers */
     bool early = server && crew->phase != CREW_WORKING;
 
+    if (unasked && child_failed(child) && crew_restarts(crew, index, now))
+        return;
     bool spared = unasked && !server && child_failed(child) && crew->failed < 0 && crew_spares(crew, child);
 
     if (unasked && !spared && (child_failed(child) || early) && crew_blame(crew, child))
         crew->failed = (int)index;
     if (crew->failed == (int)index)
         crew_earlier(&crew->tell_at, clock_after(now, CREW_TELL_MS));
+    bool done = crew->phase == CREW_WORKING && crew_present(crew, false) == 0;
+    if (crew->stop == 0 && (done || crew->failed >= 0))
+        crew_give_up(crew);
     if (crew->failed >= 0)
         crew_end_soon(crew, now, early ? 0 : crew->close_ms + CREW_GRACE_MS);
-    if (crew_running(crew, false) == 0 && crew->phase == CREW_WORKING)
+    if (done)
         crew_earlier(&crew->servers_at,
                      clock_after(now, crew->stop != 0 && !crew->keeping ? 0 : CREW_GRACE_MS));
     if (crew->keeping && crew_running(crew, true) == 0) /* a worker that computes hears of it when it asks */
@@ -325,7 +327,7 @@ static void crew_look(struct crew *crew, uint64_t now)
 /* crew_is_over -- nobody is left. */
 static bool crew_is_over(const struct crew *crew)
 {
-    return crew_running(crew, true) + crew_running(crew, false) == 0;
+    return crew_present(crew, true) + crew_present(crew, false) == 0;
 }
 
 /* crew_keep -- the ps are to write the newest step before they end the job. */
@@ -346,9 +348,9 @@ static void crew_stop(struct crew *crew, int number, uint64_t now)
         return;
     }
     if (crew->stop == 0) {
+        bool works = crew->phase == CREW_WORKING && crew_present(crew, false) > 0;
         crew->stop = number;
-        if (number == SIGTERM && crew->keeps && crew->phase == CREW_WORKING &&
-            crew_running(crew, false) > 0) {
+        if (number == SIGTERM && crew->keeps && works) {
             crew_keep(crew, now);
             return;
         }
@@ -396,13 +398,13 @@ static void crew_on_lost(struct crew *crew, uint64_t now)
 /* crew_tell -- in some modes of a job the others do not notice that a worker is gone: why they are stopped nonetheless is said before. */
 static void crew_tell(struct crew *crew)
 {
-    char line[320], words[160];
-    bool spares = !crew_is_server(crew, (size_t)crew->failed) && !crew->plan->spare;
+    const struct member *member = &crew->members[crew->failed];
+    bool spares = !member->server && !crew->plan->spare;
 
-    child_describe(&crew->members[crew->failed].child, words, sizeof(words));
-    snprintf(line, sizeof(line), "%s; the others are stopped if they do not end by themselves%s", words,
-             spares ? " (--spare-workers lets them go on)" : "");
-    crew_say(crew, line);
+    crew_say_of(crew, &member->child,
+                spares ? "the others are stopped if they do not end by themselves (--spare-workers lets "
+                         "them go on)"
+                       : "the others are stopped if they do not end by themselves");
 }
 
 /* crew_on_time -- what is due by now. */
@@ -442,6 +444,28 @@ static void crew_on_time(struct crew *crew, uint64_t now)
     }
 }
 
+/* crew_start_again -- when nothing of its last life is left to be said. */
+static void crew_start_again(struct crew *crew, size_t index, uint64_t now)
+{
+    struct member *member = &crew->members[index];
+
+    if (!member_is_drained(member, now >= clock_after(member->start_at, CREW_DRAIN_MS)))
+        return;
+    member->start_at = CLOCK_NEVER;
+    member->restarts++;
+    guard_forget(&crew->guard, member->child.pid);
+    child_clear(&member->child);
+    crew_start(crew, index, index + 1, now);
+}
+
+/* crew_revive -- starts again whoever has waited long enough. */
+static void crew_revive(struct crew *crew, uint64_t now)
+{
+    for (size_t i = 0; i < crew->count; i++)
+        if (crew_waits(crew, i) && now >= crew->members[i].start_at)
+            crew_start_again(crew, i, now);
+}
+
 /* crew_timeout -- milliseconds until the next thing is due, rounded up; -1: nothing is. */
 static int crew_timeout(const struct crew *crew, uint64_t now)
 {
@@ -451,6 +475,11 @@ static int crew_timeout(const struct crew *crew, uint64_t now)
     crew_earlier(&next, crew->servers_at);
     crew_earlier(&next, crew->term_at);
     crew_earlier(&next, crew->kill_at);
+    for (size_t i = 0; i < crew->count; i++) {
+        uint64_t at = crew->members[i].start_at;
+        if (crew_waits(crew, i))
+            crew_earlier(&next, at > now ? at : clock_after(at, CREW_DRAIN_MS));
+    }
     if (crew->drain_at > now) /* later than that only a reader of a full sink is waited for */
         crew_earlier(&next, crew->drain_at);
     if (next == CLOCK_NEVER)
@@ -493,6 +522,7 @@ static bool crew_turn(struct crew *crew)
     crew_on_time(crew, now);
     sink_flush(&crew->out, false);
     sink_flush(crew->err, false);
+    crew_revive(crew, now);
     crew->polled[0] = (struct pollfd){.fd = crew->signals, .events = POLLIN};
     crew->polled[1] = (struct pollfd){.fd = crew->out.used > 0 ? crew->out.fd : -1, .events = POLLOUT};
     crew->polled[2] = (struct pollfd){.fd = crew->err->used > 0 ? crew->err->fd : -1, .events = POLLOUT};
@@ -543,35 +573,6 @@ static int crew_status(struct crew *crew)
     return 128 + crew->stop;
 }
 
-/* crew_block -- from now on the signals come through a descriptor. */
-static int crew_block(struct crew *crew)
-{
-    static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-    struct sigaction ignore = {.sa_handler = SIG_IGN}, hang_up;
-    sigset_t set;
-
-    sigemptyset(&set);
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        sigaddset(&set, numbers[i]);
-    sigaction(SIGPIPE, &ignore, NULL);
-    if (sigaction(SIGHUP, NULL, &hang_up) == 0 && hang_up.sa_handler == SIG_IGN)
-        sigdelset(&set, SIGHUP); /* nohup */
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    crew->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (crew->signals < 0)
-        return error_set(STEPGATE_ESYSTEM, errno, NULL, "cannot take signals");
-    return 0;
-}
-
-/* crew_unblock -- signals do again what they usually do. */
-static void crew_unblock(void)
-{
-    sigset_t none;
-
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
 /* crew_init -- memory, outputs, signals, guard. */
 static int crew_init(struct crew *crew, const struct crew_plan *plan)
 {
@@ -579,6 +580,7 @@ static int crew_init(struct crew *crew, const struct crew_plan *plan)
 
     *crew = (struct crew){.plan = plan,
                           .count = (size_t)plan->servers + plan->workers,
+                          .restarts = {.most = plan->restarts},
                           .failed = -1,
                           .close_ms = knob_time_ms(plan->knobs, "close_timeout"),
                           .keeps = folder != NULL && folder[0] != '\0',
@@ -597,17 +599,10 @@ static int crew_init(struct crew *crew, const struct crew_plan *plan)
     if (crew->members == NULL || crew->polled == NULL)
         return error_set(STEPGATE_ENOMEM, 0, NULL, "no memory for %zu processes", crew->count);
     for (size_t i = 0; i < crew->count; i++) {
-        struct crew_member *member = &crew->members[i];
         bool server = crew_is_server(crew, i);
-        snprintf(member->child.name, sizeof(member->child.name), "%s %zu", server ? "ps" : "worker",
-                 server ? i : i - plan->servers);
-        member->child.out.fd = member->child.err.fd = -1;
-        if (server) {
-            member->child.out.taken = crew_hear_address;
-            member->child.out.context = member;
-        }
+        member_init(&crew->members[i], server, (unsigned)(server ? i : i - plan->servers));
     }
-    int code = crew_block(crew);
+    int code = signals_take(&crew->signals);
     return code < 0 ? code : guard_start(&crew->guard);
 }
 
@@ -630,7 +625,7 @@ int crew_run(const struct crew_plan *plan)
         guard_release(&crew.guard);
         status = crew_status(&crew);
     }
-    crew_unblock(); /* a reader that does not read may be waited for below, but not against a Ctrl-C */
+    signals_release(); /* a reader that does not read may be waited for below, but not against a Ctrl-C */
     sink_flush(&crew.out, true);
     if (crew.out.broken)
         crew_on_lost(&crew, clock_now());

@@ -7,6 +7,8 @@
  *   who                        what                                  when
  *   a child fails              the others may end by themselves,     close_timeout + 2 s
  *                              so that what they have to say is seen
+ *   a child is killed or ends  it is started again as it was, a ps   0.25 s, then twice
+ *   with status 75, restarts   at the address that it has said       as long each time
  *   a worker fails, spare      nothing: the job decides whether it goes on
  *   all workers have ended     the ps may end by themselves          2 s
  *   a signal for the launcher  goes to the workers; the ps follow    close_timeout + 2 s
@@ -34,7 +36,8 @@ struct crew_plan {
     struct hosts_entry listen;  /* port 0: free ones; else ps i listens on port + i */
     const struct layout *seats; /* where workers sit; NULL: wherever they like */
     int secret;                 /* descriptor to inherit; -1: none */
-    bool spare; /* a worker that fails ends nobody else, as long as another runs or has done well */
+    bool spare;        /* a worker that fails ends nobody else, as long as another runs or has done well */
+    unsigned restarts; /* how often members are started again, all together */
 };
 
 /* crew_run -- returns the exit status: of the child that failed first (one that only lost a peer counts after others), else 0. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -18,7 +19,7 @@
 /* What goes through the pipe, so short that it is written in one piece. What does not begin with the word is not for the guard. */
 struct guard_frame {
     char word[sizeof(GUARD_WORD) - 1];
-    pid_t group; /* 0: there is nothing left to do */
+    pid_t group; /* negative: is to be forgotten; 0: there is nothing left to do */
 };
 _Static_assert(sizeof(struct guard_frame) == sizeof(GUARD_WORD) - 1 + sizeof(pid_t), "a frame has no holes");
 
@@ -39,8 +40,8 @@ static void guard_detach(int in)
         return; /* it only keeps a file system busy */
 }
 
-/* guard_read -- the next group, 0, or -1 at the end of the pipe. Byte by byte, so that strange ones do not hide a frame behind them. */
-static pid_t guard_read(void)
+/* guard_read -- the group of the next frame; false: the end of the pipe. Byte by byte, so that strange ones do not hide a frame behind them. */
+static bool guard_read(pid_t *group)
 {
     struct guard_frame frame = {.group = 0};
     char *bytes = (char *)&frame;
@@ -52,12 +53,25 @@ static pid_t guard_read(void)
             n = read(GUARD_FD, bytes + sizeof(frame) - 1, 1);
         while (n < 0 && errno == EINTR);
         if (n != 1)
-            return -1;
+            return false;
         if (memcmp(frame.word, GUARD_WORD, sizeof(frame.word)) != 0)
             continue;
-        if (frame.group == 0 || frame.group > 1) /* 1 would mean everybody */
-            return frame.group;
+        if (frame.group == 1) /* would mean everybody */
+            continue;
+        *group = frame.group;
+        return true;
     }
+}
+
+/* guard_drop -- takes out the one that a negative number stands for; returns how many are left. */
+static size_t guard_drop(pid_t *groups, size_t count, pid_t negative)
+{
+    for (size_t i = 0; i < count; i++)
+        if (-groups[i] == negative) {
+            groups[i] = groups[count - 1];
+            return count - 1;
+        }
+    return count;
 }
 
 /* guard_main -- collects groups until the pipe ends. */
@@ -67,9 +81,13 @@ static void guard_main(void)
     pid_t *groups = NULL;
     size_t count = 0, size = 0;
 
-    while ((group = guard_read()) >= 0) {
+    while (guard_read(&group)) {
         if (group == 0)
             _exit(0);
+        if (group < 0) {
+            count = guard_drop(groups, count, group);
+            continue;
+        }
         if (count == size) {
             size_t larger = size > 0 ? size * 2 : 64;
             pid_t *moved = realloc(groups, larger * sizeof(*groups));
@@ -129,8 +147,8 @@ int guard_start(struct guard *guard)
     return 0;
 }
 
-/* guard_watch -- tells it a group. */
-void guard_watch(struct guard *guard, pid_t group)
+/* guard_tell -- writes a frame. */
+static void guard_tell(struct guard *guard, pid_t group)
 {
     struct guard_frame frame = {.group = group};
     memcpy(frame.word, GUARD_WORD, sizeof(frame.word));
@@ -139,10 +157,22 @@ void guard_watch(struct guard *guard, pid_t group)
     (void)written;
 }
 
+/* guard_watch -- tells it a group. */
+void guard_watch(struct guard *guard, pid_t group)
+{
+    guard_tell(guard, group);
+}
+
+/* guard_forget -- tells it that a group is gone. */
+void guard_forget(struct guard *guard, pid_t group)
+{
+    guard_tell(guard, -group);
+}
+
 /* guard_release -- tells it to end, and waits until it has. */
 void guard_release(struct guard *guard)
 {
-    guard_watch(guard, 0);
+    guard_tell(guard, 0);
     close(guard->pipe);
     while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR)
         continue;

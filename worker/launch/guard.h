@@ -17,6 +17,8 @@ struct guard {
 int guard_start(struct guard *guard);
 /* guard_watch -- one more process group. */
 void guard_watch(struct guard *guard, pid_t group);
+/* guard_forget -- before the last process of a group is reaped, after which its number may be somebody else's. */
+void guard_forget(struct guard *guard, pid_t group);
 /* guard_release -- every child has ended: the guard ends and does nothing. */
 void guard_release(struct guard *guard);
 

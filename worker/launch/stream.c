@@ -86,4 +86,5 @@ void stream_close(struct stream *stream)
     stream->fd = -1;
     stream->line = NULL;
     stream->used = stream->size = 0;
+    stream->returned = stream->rewriting = false;
 }

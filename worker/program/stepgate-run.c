@@ -21,6 +21,8 @@
 #include "worker/launch/seats.h"
 #include "worker/launch/secret.h"
 
+#define RUN_RESTARTS_MAX 9999
+
 /* What the launcher finds out or sets itself. */
 static const char *const run_own[] = {"ps_hosts",   "worker_hosts", "job_name",
                                       "task_index", "address_file", NULL};
@@ -30,7 +32,8 @@ static void run_help(void)
 {
     help_begin();
     printf(
-        "usage: stepgate-run [--ps S] [--workers N] [--spare-workers] [--transport shm|verbs] [--listen "
+        "usage: stepgate-run [--ps S] [--workers N] [--restarts N] [--spare-workers] [--transport shm|verbs] "
+        "[--listen "
         "ADDRESS] [FLAGS] -- "
         "PROGRAM ARGS...\n\n"
         "Starts S ps (default 1) and PROGRAM as N workers (default 1) on this machine, gives them all "
@@ -42,6 +45,9 @@ static void run_help(void)
         "2 usage, 75 worth another try. The ps listen on 127.0.0.1, with --transport verbs at the address "
         "of an RDMA device.\n\n"
         "  --ps S                             number of ps (1)\n"
+        "  --restarts N                       how often a process that was killed by a signal or ended with "
+        "status 75 is started\n"
+        "                                     again as it was, all processes together (0)\n"
         "  --spare-workers                    a worker that fails does not end the others: for models whose "
         "update is tf, async\n"
         "                                     or bounded. Exit status 0 if any worker does well\n");
@@ -68,36 +74,57 @@ static int run_fail(int status, int code)
     return run_error(status, line);
 }
 
-/* run_servers -- reads what is left of the launcher's own arguments: --ps S, --spare-workers. */
-static int run_servers(int argc, char **argv, unsigned *servers, bool *spare)
+/* run_value -- the value of a flag that stands at argv[*at] as FLAG=VALUE, or before its value; NULL: another flag. "" where there is none. */
+static const char *run_value(const char *flag, char **argv, int *at)
+{
+    size_t n = strlen(flag);
+
+    if (strncmp(argv[*at], flag, n) != 0 || (argv[*at][n] != '=' && argv[*at][n] != '\0'))
+        return NULL;
+    if (argv[*at][n] == '=')
+        return argv[*at] + n + 1;
+    return argv[*at + 1] != NULL ? argv[++*at] : "";
+}
+
+/* run_number -- a whole number of at most four digits. */
+static int run_number(const char *flag, const char *value, unsigned least, unsigned most, unsigned *out)
 {
     char line[512];
+    size_t digits = strspn(value, "0123456789");
+    unsigned long number = strtoul(value, NULL, 10);
 
-    for (int i = 1; i < argc; i++) {
-        const char *value;
+    if (value[0] == '\0')
+        snprintf(line, sizeof(line), "%s needs a value: give a whole number from %u to %u", flag, least,
+                 most);
+    else if (digits == 0 || digits > 4 || value[digits] != '\0' || number < least || number > most)
+        snprintf(line, sizeof(line), "%s %.64s: give a whole number from %u to %u", flag, value, least, most);
+    else {
+        *out = (unsigned)number;
+        return EXIT_STATUS_OK;
+    }
+    return run_error(EXIT_STATUS_USAGE, line);
+}
+
+/* run_plan -- reads what is left of the launcher's own arguments. */
+static int run_plan(char **argv, struct crew_plan *plan)
+{
+    const char *value;
+    char line[512];
+    int status = EXIT_STATUS_OK;
+
+    for (int i = 1; argv[i] != NULL && status == EXIT_STATUS_OK; i++) {
         if (strcmp(argv[i], "--spare-workers") == 0) {
-            *spare = true;
-            continue;
-        }
-        if (strncmp(argv[i], "--ps=", 5) == 0) {
-            value = argv[i] + 5;
-        } else if (strcmp(argv[i], "--ps") == 0) {
-            if (i + 1 == argc)
-                return run_error(EXIT_STATUS_USAGE, "--ps needs a value: give --ps S");
-            value = argv[++i];
+            plan->spare = true;
+        } else if ((value = run_value("--ps", argv, &i)) != NULL) {
+            status = run_number("--ps", value, 1, HOSTS_MAX, &plan->servers);
+        } else if ((value = run_value("--restarts", argv, &i)) != NULL) {
+            status = run_number("--restarts", value, 0, RUN_RESTARTS_MAX, &plan->restarts);
         } else {
             exit_status_unknown(argv[i], line, sizeof(line));
-            return run_error(EXIT_STATUS_USAGE, line);
+            status = run_error(EXIT_STATUS_USAGE, line);
         }
-        size_t digits = strspn(value, "0123456789");
-        unsigned long number = strtoul(value, NULL, 10);
-        if (digits == 0 || digits > 4 || value[digits] != '\0' || number < 1 || number > HOSTS_MAX) {
-            snprintf(line, sizeof(line), "--ps %.64s: give a whole number from 1 to %d", value, HOSTS_MAX);
-            return run_error(EXIT_STATUS_USAGE, line);
-        }
-        *servers = (unsigned)number;
     }
-    return EXIT_STATUS_OK;
+    return status;
 }
 
 /* run_check -- refuses flags of what the launcher finds out or sets itself; these are the flags alone, without the environment. */
@@ -187,17 +214,15 @@ static int run_listen(const struct knobs *knobs, unsigned servers, struct hosts_
 }
 
 /* run_start -- everything is read: find the rest, and go. */
-static int run_start(const struct knobs *knobs, unsigned servers, bool spare, char **program)
+static int run_start(const struct knobs *knobs, struct crew_plan plan, char **program)
 {
     char server[PATH_MAX], line[512];
-    struct crew_plan plan = {.server = server,
-                             .program = program,
-                             .servers = servers,
-                             .knobs = knobs,
-                             .secret = -1,
-                             .spare = spare};
+    unsigned servers = plan.servers;
     int workers = knob_int(knobs, "workers");
 
+    plan.server = server;
+    plan.program = program;
+    plan.knobs = knobs;
     plan.workers = workers > 0 ? (unsigned)workers : 1;
     if (!run_executable(program[0])) {
         snprintf(line, sizeof(line),
@@ -227,8 +252,7 @@ static int run_start(const struct knobs *knobs, unsigned servers, bool spare, ch
 static int run_read(struct stepgate_options *flags, struct stepgate_options *options, int argc, char **argv,
                     char **program)
 {
-    unsigned servers = 1;
-    bool spare = false;
+    struct crew_plan plan = {.servers = 1, .secret = -1};
     int original_argc = argc;
     char **copy = calloc((size_t)argc + 1, sizeof(*copy));
     int status = EXIT_STATUS_OK;
@@ -246,9 +270,9 @@ static int run_read(struct stepgate_options *flags, struct stepgate_options *opt
         return run_fail(code == -STEPGATE_ENOMEM ? EXIT_STATUS_PERMANENT : EXIT_STATUS_USAGE, code);
     status = run_check(stepgate_options_knobs(flags));
     if (status == EXIT_STATUS_OK)
-        status = run_servers(argc, argv, &servers, &spare);
+        status = run_plan(argv, &plan);
     if (status == EXIT_STATUS_OK)
-        status = run_start(stepgate_options_knobs(options), servers, spare, program);
+        status = run_start(stepgate_options_knobs(options), plan, program);
     return status;
 }
 

@@ -75,6 +75,22 @@ static void nobody_is_killed_after_the_release(void **state)
     assert_int_equal(signal_of(pid), SIGTERM);
 }
 
+static void a_forgotten_group_is_left_alone(void **state)
+{
+    (void)state;
+    struct guard guard;
+    pid_t first = sleeper(), second = sleeper(), third = sleeper();
+    assert_int_equal(guard_start(&guard), 0);
+    guard_watch(&guard, first);
+    guard_watch(&guard, second);
+    guard_watch(&guard, third);
+    guard_forget(&guard, first);
+    launcher_dies(&guard);
+    assert_int_equal(signal_of(first), SIGTERM);
+    assert_int_equal(signal_of(second), SIGKILL);
+    assert_int_equal(signal_of(third), SIGKILL);
+}
+
 static void bytes_of_somebody_else_are_no_group(void **state)
 {
     (void)state;
@@ -135,6 +151,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_watched_group_is_killed_when_the_launcher_dies),
         cmocka_unit_test(nobody_is_killed_after_the_release),
+        cmocka_unit_test(a_forgotten_group_is_left_alone),
         cmocka_unit_test(bytes_of_somebody_else_are_no_group),
         cmocka_unit_test(a_frame_is_found_behind_bytes_of_somebody_else),
         cmocka_unit_test(a_frame_without_a_group_is_dropped),
