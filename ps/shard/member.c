@@ -330,6 +330,15 @@ static void shard_member_lost(struct shard *shard, uint32_t rank, const struct s
     error_step(step, why->waited_ms);
 }
 
+/* member_say_lost -- and what becomes of the job. */
+static void member_say_lost(const struct shard *shard, uint32_t rank, const struct stepgate_error *why)
+{
+    char next[96];
+
+    shard_absence_words(shard, rank, next, sizeof(next));
+    log_line(&shard->config.log, LOG_WARN, "%s; %s", why->text, next);
+}
+
 /* shard_member_gone -- a worker is lost, and the others go on. */
 void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t now)
 {
@@ -345,11 +354,12 @@ void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t now)
     if (!member->lost && !member->left) { /* lost on another shard: it must not go on with a part of them */
         struct message abort = {.kind = MESSAGE_ABORT};
         error_set(STEPGATE_ELOST, 0, "look at the network between it and every ps",
-                  "another ps has lost worker %u: it is no longer part of the job", rank);
+                  "worker %u is lost: another ps has lost it, and it is no longer part of the job", rank);
         error_peer(STEPGATE_ROLE_WORKER, (int)rank, "", "");
         error_save(&abort.error);
         shard_post(shard, &member->control, &abort, now);
         shard_absence_begin(shard, rank, &abort.error, now);
+        member_say_lost(shard, rank, &abort.error);
     }
     leader_gone(shard, rank, now);
     leader_absence_begin(shard, rank, now);
@@ -362,7 +372,6 @@ void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate
 {
     struct shard_member *member = &shard->members[rank];
     struct stepgate_error error;
-    char next[96];
 
     if (!member->up && why->code == STEPGATE_EAUTH)
         log_line(&shard->config.log, LOG_WARN, "worker %u was refused: %s", rank, why->text);
@@ -380,8 +389,7 @@ void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate
     }
     error_save(&error);
     shard_absence_begin(shard, rank, &error, now);
-    shard_absence_words(shard, rank, next, sizeof(next));
-    log_line(&shard->config.log, LOG_WARN, "%s; %s", error.text, next);
+    member_say_lost(shard, rank, &error);
     shard_member_gone(shard, rank, now);
 }
 
