@@ -193,9 +193,14 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
         bytes_put_u32(&w, m->workers);
         bytes_put_u64(&w, m->offset);
         break;
+    case MESSAGE_FORGET:
+        bytes_put_u32(&w, m->model);
+        bytes_put_u32(&w, m->rank);
+        bytes_put_u64(&w, m->sequence);
+        bytes_put_u64(&w, m->total);
+        break;
     case MESSAGE_ACCUMULATE:
     case MESSAGE_RELEASE:
-    case MESSAGE_FORGET:
         bytes_put_u32(&w, m->model);
         bytes_put_u32(&w, m->rank);
         bytes_put_u64(&w, m->sequence);
@@ -209,7 +214,10 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
         bytes_put_u64(&w, m->step);
         message_pack_part(&w, m);
         break;
-    case MESSAGE_GONE: bytes_put_u32(&w, m->rank); break;
+    case MESSAGE_GONE:
+        bytes_put_u32(&w, m->rank);
+        bytes_put_u64(&w, m->total);
+        break;
     case MESSAGE_TUNE:
         bytes_put_u32(&w, m->model);
         bytes_put_u64(&w, m->step);
@@ -377,7 +385,6 @@ static void message_unpack_body(struct bytes_reader *r, struct message *m)
         break;
     case MESSAGE_ACCUMULATE:
     case MESSAGE_RELEASE:
-    case MESSAGE_FORGET:
         m->model = bytes_get_u32(r);
         m->rank = bytes_get_u32(r);
         m->sequence = bytes_get_u64(r);
@@ -391,7 +398,16 @@ static void message_unpack_body(struct bytes_reader *r, struct message *m)
         m->step = bytes_get_u64(r);
         message_unpack_part(r, m);
         break;
-    case MESSAGE_GONE: m->rank = bytes_get_u32(r); break;
+    case MESSAGE_GONE:
+        m->rank = bytes_get_u32(r);
+        m->total = bytes_get_u64(r);
+        break;
+    case MESSAGE_FORGET:
+        m->model = bytes_get_u32(r);
+        m->rank = bytes_get_u32(r);
+        m->sequence = bytes_get_u64(r);
+        m->total = bytes_get_u64(r);
+        break;
     case MESSAGE_TUNE:
         m->model = bytes_get_u32(r);
         m->step = bytes_get_u64(r);

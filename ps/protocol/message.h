@@ -54,7 +54,7 @@ enum message_kind {
     MESSAGE_MEASURE = 23, /* leader -> shard: as COMMIT: measure the mean of this set */
     MESSAGE_NORM = 24,    /* shard -> leader: model, step, n (u16), an exact sum of squares (n bytes) */
     MESSAGE_GONE =
-        25, /* shard -> leader: rank: a worker left or is lost here, where that does not end the job */
+        25, /* shard -> leader: rank, total (its incarnation): a worker is lost here, where that does not end the job */
     MESSAGE_TUNE =
         26, /* worker 0 -> leader, leader -> shard: model, step, key, value: a hyper-parameter from that step on */
     MESSAGE_COUNTS_ASK = 27, /* worker or observer -> leader: model, rank */
@@ -89,7 +89,7 @@ enum message_kind {
     MESSAGE_AUX =
         45, /* shard -> worker: model, what (variable), offset, n (u16), bytes: of its own, as a checkpoint had it. what MESSAGE_EVERYTHING: that was all here */
     MESSAGE_FORGET =
-        46, /* leader -> shard: model, rank, sequence: that worker is lost; who comes back under its rank counts from there */
+        46, /* leader -> shard: model, rank, sequence, total (its incarnation): that worker is lost; who comes back under its rank counts from there */
     MESSAGE_FORGOT = 47, /* shard -> leader: model, rank: nothing of it is left here, and it may come back */
     MESSAGE_BACK = 48    /* shard -> leader: model, rank: it is back, and is told of its slots here */
 };

@@ -15,7 +15,7 @@
 #include "transport/base/clock.h"
 #include "transport/base/error.h"
 
-#define ABSENCE_HEARD_MS 1000 /* a rank that was heard of so lately is taken */
+#define ABSENCE_HEARD_MS 1000 /* what was under way when another one came says nothing */
 
 /* shard_absence_returns -- see inside.h. */
 bool shard_absence_returns(const struct shard *shard)
@@ -130,8 +130,7 @@ static void absence_cut(struct shard *shard, uint32_t rank, uint64_t now)
         shard_snapshots_drop(shard, member->control.theirs.incarnation);
     }
     shard_rebuild_end(shard, rank);
-    if (member->up)
-        member->past = member->control.theirs.incarnation;
+    member->past = member->incarnation;
     member->up = member->open = member->leaving = false;
     link_forget(&member->control, &shard->batch);
     link_close(&member->control);
@@ -148,6 +147,23 @@ static bool absence_all(const struct shard *shard, uint32_t rank)
     return true;
 }
 
+/* absence_over_already -- that incarnation is forgotten here, or never came: who is there now is another one, of whom the leader has not heard yet. */
+static bool absence_over_already(struct shard_model *model, const struct message *m, uint64_t now)
+{
+    struct shard *shard = model->shard;
+    const struct shard_member *member = &shard->members[m->rank];
+    const struct shard_share *share = &model->shares[m->rank];
+    struct message answer = {.kind = MESSAGE_FORGOT, .model = model->number, .rank = m->rank};
+
+    if (!member->open && (!member->up || member->lost || member->incarnation == m->total))
+        return false;
+    leader_send(shard, &answer, now);
+    answer.kind = MESSAGE_BACK;
+    if (!member->open && share->checked && share->matched)
+        leader_send(shard, &answer, now);
+    return true;
+}
+
 /* shard_absence_forget -- see inside.h. */
 void shard_absence_forget(struct shard_model *model, const struct message *m, uint64_t now)
 {
@@ -155,6 +171,8 @@ void shard_absence_forget(struct shard_model *model, const struct message *m, ui
     const struct letter forget = {.kind = LETTER_FORGET, .rank = m->rank};
     struct shard_share *share = &model->shares[m->rank];
 
+    if (absence_over_already(model, m, now))
+        return;
     share->forget = true;
     share->begins = m->sequence;
     absence_cut(shard, m->rank, now);
@@ -207,10 +225,23 @@ void shard_absence_forgot(struct shard *shard, uint32_t rank, uint64_t now)
     }
 }
 
-/* shard_absence_admits -- see inside.h. */
-int shard_absence_admits(const struct shard *shard, const struct hello *theirs, uint64_t now)
+/*
+ * absence_taken -- whoever comes under a rank that is taken may be faster than the news that the one before it is gone. It is told to come again, until that one is heard of
+ * for long enough after it came.
+ */
+static bool absence_taken(struct shard_member *member, uint64_t incarnation, uint64_t now)
 {
-    const struct shard_member *member = &shard->members[theirs->rank];
+    if (member->rival != incarnation) {
+        member->rival = incarnation;
+        member->rival_since = now;
+    }
+    return !member->broken && member->control.last_heard > member->rival_since + ABSENCE_HEARD_MS * CLOCK_MS;
+}
+
+/* shard_absence_admits -- see inside.h. */
+int shard_absence_admits(struct shard *shard, const struct hello *theirs, uint64_t now)
+{
+    struct shard_member *member = &shard->members[theirs->rank];
     bool returns = shard_absence_returns(shard);
 
     if (member->past != 0 && member->past == theirs->incarnation)
@@ -221,9 +252,7 @@ int shard_absence_admits(const struct shard *shard, const struct hello *theirs, 
         return member->open ? 0 : STEPGATE_EBUSY;
     if (!member->up)
         return 0;
-    /* Its end may not have been noticed yet. */
-    bool silent = member->broken || now > member->control.last_heard + ABSENCE_HEARD_MS * CLOCK_MS;
-    return returns && silent ? STEPGATE_EBUSY : STEPGATE_ERANK;
+    return !returns || absence_taken(member, theirs->incarnation, now) ? STEPGATE_ERANK : STEPGATE_EBUSY;
 }
 
 /* shard_absence_up -- see inside.h. */
@@ -286,22 +315,33 @@ void shard_absence_check(struct shard_model *model, uint32_t rank, const struct 
     leader_send(shard, &here, now);
 }
 
-/* leader_absence_begin -- see inside.h. */
-void leader_absence_begin(struct shard *shard, uint32_t rank, uint64_t now)
+/* leader_absence_begin -- see inside.h. Several shards may tell of the same loss. */
+void leader_absence_begin(struct shard *shard, uint32_t rank, uint64_t incarnation, uint64_t now)
 {
     for (uint32_t m = 0; m < shard->model_end && !shard->failed; m++) {
         struct leader_model *lead = shard->leads[m];
         if (lead == NULL || lead->mode == NULL || !shard_absence_returns(shard))
             continue;
         struct leader_absence *absence = &lead->absences[rank];
-        if (absence->state == ABSENCE_FORGETTING) {
-            absence->again = true;
+        if (absence->state != ABSENCE_NONE && absence->incarnation == incarnation)
+            continue;
+        if (absence->state == ABSENCE_FORGETTING || absence->state == ABSENCE_HELD) {
+            absence->next = incarnation;
             continue;
         }
         lead->absent += absence->state == ABSENCE_NONE;
         absence->state = ABSENCE_HELD;
+        absence->incarnation = incarnation;
         leader_absence_look(shard->models[m], now);
     }
+}
+
+/* absence_heard -- of each shard. */
+static uint8_t *absence_heard(const struct shard_model *model, uint32_t rank)
+{
+    const struct shard *shard = model->shard;
+
+    return shard->leads[model->number]->heard + (size_t)rank * shard->config.shards;
 }
 
 /* absence_forget -- nothing that is to be decided needs it: every shard may forget it, behind what was ordered by now. */
@@ -314,9 +354,10 @@ static void absence_forget(struct shard_model *model, uint32_t rank, uint64_t no
     /* It may have been so far ahead of what is known here, and its slots take turns. */
     absence->begins = (lead->contributed[rank] / model->depth + 4) * model->depth;
     absence->state = ABSENCE_FORGETTING;
-    absence->again = false;
-    absence->shards = 0;
+    absence->forgot = absence->back = 0;
+    memset(absence_heard(model, rank), 0, model->shard->config.shards);
     forget.sequence = absence->begins;
+    forget.total = absence->incarnation;
     leader_spread(model->shard, &forget, now);
 }
 
@@ -352,13 +393,13 @@ void leader_absence_look(struct shard_model *model, uint64_t now)
             continue;
         if (absence->state == ABSENCE_HELD)
             absence_forget(model, w, now);
-        else if (absence->state == ABSENCE_AWAY && absence->shards == shard->config.shards)
+        else if (absence->state == ABSENCE_AWAY && absence->back == shard->config.shards)
             absence_end(model, w, now);
     }
 }
 
-/* leader_absence_answer -- see inside.h. What a shard says before it has forgotten is of the incarnation before. */
-void leader_absence_answer(struct shard *shard, const struct message *m, uint64_t now)
+/* leader_absence_answer -- see inside.h. What a shard says of a newcomer before it has forgotten who was lost is of the latter. */
+void leader_absence_answer(struct shard *shard, uint32_t from, const struct message *m, uint64_t now)
 {
     struct leader_model *lead = shard->leads[m->model];
     struct shard_model *model = shard->models[m->model];
@@ -367,13 +408,21 @@ void leader_absence_answer(struct shard *shard, const struct message *m, uint64_
         shard->ending)
         return;
     struct leader_absence *absence = &lead->absences[m->rank];
-    int expects = m->kind == MESSAGE_FORGOT ? ABSENCE_FORGETTING : ABSENCE_AWAY;
-    if (absence->state != expects)
+    uint8_t *heard = &absence_heard(model, m->rank)[from];
+    if (absence->state != ABSENCE_FORGETTING && absence->state != ABSENCE_AWAY)
         return;
-    absence->shards++;
-    if (m->kind == MESSAGE_FORGOT && absence->shards == shard->config.shards) {
-        absence->state = absence->again ? ABSENCE_HELD : ABSENCE_AWAY;
-        absence->shards = 0;
+    if (m->kind == MESSAGE_FORGOT && !(*heard & HEARD_FORGOT)) {
+        *heard = HEARD_FORGOT;
+        absence->forgot++;
+    } else if (m->kind == MESSAGE_BACK && *heard == HEARD_FORGOT) {
+        *heard |= HEARD_BACK;
+        absence->back++;
+    }
+    if (absence->state == ABSENCE_FORGETTING && absence->forgot == shard->config.shards) {
+        absence->state = absence->next != 0 ? ABSENCE_HELD : ABSENCE_AWAY;
+        if (absence->next != 0)
+            absence->incarnation = absence->next;
+        absence->next = 0;
     }
     leader_absence_look(model, now);
 }

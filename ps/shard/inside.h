@@ -33,11 +33,13 @@ struct shard_member {
     uint64_t broken_at, return_by;
     struct stepgate_error cause; /* why its connections broke, or it was lost */
     /* it was lost, and the job goes on (absence.c) */
-    bool open;               /* nothing of it is left here: it may come back */
-    uint32_t forgetting;     /* lanes that have not let go of it yet */
-    uint64_t past;           /* the incarnation that was lost; 0: none */
-    uint64_t expected_until; /* it is waited for; CLOCK_NEVER: it is not */
-    uint64_t met;            /* the barrier that was over when it came back: it counts its own from there */
+    bool open;                   /* nothing of it is left here: it may come back */
+    uint32_t forgetting;         /* lanes that have not let go of it yet */
+    uint64_t incarnation;        /* that is there, or was last; 0: none */
+    uint64_t past;               /* the one that was given up last; 0: none */
+    uint64_t rival, rival_since; /* the incarnation that wants to come under its rank while it is there */
+    uint64_t expected_until;     /* it is waited for; CLOCK_NEVER: it is not */
+    uint64_t met; /* the barrier that was over when it came back: it counts its own from there */
 };
 
 /* Another shard, on the leader. */
@@ -211,12 +213,15 @@ enum leader_absence_state {
     ABSENCE_AWAY = 3        /* all have: it may come back */
 };
 
+enum leader_heard { HEARD_FORGOT = 1, HEARD_BACK = 2 };
+
 /* A worker that is lost, as far as a model is concerned. */
 struct leader_absence {
-    int state;       /* enum leader_absence_state */
-    bool again;      /* another incarnation was lost while the one before was being forgotten */
-    uint32_t shards; /* that have forgotten it; while it is away: on which it is back */
-    uint64_t begins; /* number of the next contribution of its rank */
+    int state;             /* enum leader_absence_state */
+    uint64_t incarnation;  /* that was lost */
+    uint64_t next;         /* another one that was lost while that was being forgotten; 0: none */
+    uint32_t forgot, back; /* shards that have forgotten it, and on which another one is back since */
+    uint64_t begins;       /* number of the next contribution of its rank */
 };
 
 /* What the leader knows of a model. */
@@ -230,7 +235,8 @@ struct leader_model {
     uint64_t *contributed;           /* [workers] newest sequence that the mode knows + 1 */
     bool *leaving;                   /* [workers] left, but what it sealed is not all here yet */
     struct leader_absence *absences; /* [workers] */
-    uint32_t absent;                 /* of those, how many are not ABSENCE_NONE */
+    uint8_t *heard;  /* [workers][shards] bits of enum leader_heard: what each shard has said of an absence */
+    uint32_t absent; /* of those, how many are not ABSENCE_NONE */
     bool *complete_initial, *applied_initial;
     struct optimizer_powers powers;
     struct model
@@ -314,7 +320,7 @@ void shard_member_message(struct shard *shard, uint32_t rank, const struct messa
 void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate_error *why,
                        enum link_end end, uint64_t now);
 /* shard_member_gone -- a worker is lost, and the others go on without it. */
-void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t now);
+void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t incarnation, uint64_t now);
 /* absence: a worker that is lost while the job goes on */
 /* shard_absence_spares -- may the job go on without this worker, which is marked as lost? */
 bool shard_absence_spares(const struct shard *shard, uint32_t rank);
@@ -330,18 +336,18 @@ void shard_absence_words(const struct shard *shard, uint32_t rank, char *text, s
 void shard_absence_forget(struct shard_model *model, const struct message *message, uint64_t now);
 void shard_absence_forgot(struct shard *shard, uint32_t rank, uint64_t now);
 /* shard_absence_admits -- 0, or the reason why this control connection is refused. */
-int shard_absence_admits(const struct shard *shard, const struct hello *theirs, uint64_t now);
+int shard_absence_admits(struct shard *shard, const struct hello *theirs, uint64_t now);
 /* shard_absence_up -- who came under a rank that was open has proved itself. */
 void shard_absence_up(struct shard *shard, uint32_t rank);
 /* shard_absence_check -- it says what its model looks like, of one that is in training. */
 void shard_absence_check(struct shard_model *model, uint32_t rank, const struct message *message,
                          uint64_t now);
 /* leader_absence_begin -- a worker is lost, perhaps not for the first time. */
-void leader_absence_begin(struct shard *shard, uint32_t rank, uint64_t now);
+void leader_absence_begin(struct shard *shard, uint32_t rank, uint64_t incarnation, uint64_t now);
 /* leader_absence_look -- something was decided: who may be forgotten, or begin? */
 void leader_absence_look(struct shard_model *model, uint64_t now);
 /* leader_absence_answer -- FORGOT or BACK of a shard. */
-void leader_absence_answer(struct shard *shard, const struct message *message, uint64_t now);
+void leader_absence_answer(struct shard *shard, uint32_t from, const struct message *message, uint64_t now);
 /* shard_absence_watch -- who was expected in vain? */
 void shard_absence_watch(struct shard *shard, uint64_t now);
 uint64_t shard_absence_deadline(const struct shard *shard);

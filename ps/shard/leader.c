@@ -41,6 +41,7 @@ void leader_model_delete(struct leader_model **lead)
     free((*lead)->contributed);
     free((*lead)->leaving);
     free((*lead)->absences);
+    free((*lead)->heard);
     free((*lead)->tunes.list);
     free((*lead)->complete_next);
     free((*lead)->applied_next);
@@ -98,7 +99,9 @@ int leader_place(struct shard_model *model)
     lead->contributed = calloc(workers, sizeof(*lead->contributed));
     lead->leaving = calloc(workers, sizeof(*lead->leaving));
     lead->absences = calloc(workers, sizeof(*lead->absences));
-    if (lead->tallies == NULL || lead->contributed == NULL || lead->leaving == NULL || lead->absences == NULL)
+    lead->heard = calloc((size_t)workers * shard->config.shards, 1);
+    if (lead->tallies == NULL || lead->contributed == NULL || lead->leaving == NULL ||
+        lead->absences == NULL || lead->heard == NULL)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for the contributions of %u workers", workers);
     if (!model->together && (uint64_t)workers * model->depth > MESSAGE_WORKERS_MAX)
         return error_set(STEPGATE_EINVAL, 0, "use fewer workers, or R = T",
@@ -122,7 +125,7 @@ void leader_send(struct shard *shard, const struct message *m, uint64_t now)
     else if (m->kind == MESSAGE_COMPLETE)
         leader_complete(shard, 0, m, now);
     else if (m->kind == MESSAGE_FORGOT || m->kind == MESSAGE_BACK)
-        leader_absence_answer(shard, m, now);
+        leader_absence_answer(shard, 0, m, now);
     else
         leader_applied(shard, 0, m, now);
 }
@@ -601,10 +604,13 @@ void leader_applied(struct shard *shard, uint32_t from, const struct message *m,
         leader_carry_out(shard, model, now);
 }
 
-/* leader_awaits -- is a worker that is gone still expected? */
+/* leader_awaits -- is a worker that is gone still expected? Another one under its rank may be here already. */
 static bool leader_awaits(const struct shard *shard, uint32_t rank)
 {
-    return !shard->members[rank].left && shard_absence_expected(shard, rank);
+    const struct shard_member *member = &shard->members[rank];
+
+    return shard->config.lost == MODE_LOST_WAIT && !member->left &&
+           (!member->lost || shard_absence_expected(shard, rank));
 }
 
 /*

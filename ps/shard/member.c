@@ -340,9 +340,9 @@ static void member_say_lost(const struct shard *shard, uint32_t rank, const stru
 }
 
 /* shard_member_gone -- a worker is lost, and the others go on. */
-void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t now)
+void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t incarnation, uint64_t now)
 {
-    const struct message gone = {.kind = MESSAGE_GONE, .rank = rank};
+    const struct message gone = {.kind = MESSAGE_GONE, .rank = rank, .total = incarnation};
 
     if (rank >= shard->config.workers || shard->ending)
         return;
@@ -351,7 +351,9 @@ void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t now)
         shard_post(shard, &shard->leader, &gone, now);
         return;
     }
-    if (!member->lost && !member->left) { /* lost on another shard: it must not go on with a part of them */
+    if (!member->lost && !member->left &&
+        member->incarnation ==
+            incarnation) { /* lost on another shard: it must not go on with a part of them */
         struct message abort = {.kind = MESSAGE_ABORT};
         error_set(STEPGATE_ELOST, 0, "look at the network between it and every ps",
                   "worker %u is lost: another ps has lost it, and it is no longer part of the job", rank);
@@ -362,7 +364,7 @@ void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t now)
         member_say_lost(shard, rank, &abort.error);
     }
     leader_gone(shard, rank, now);
-    leader_absence_begin(shard, rank, now);
+    leader_absence_begin(shard, rank, incarnation, now);
     leader_barrier(shard, now);
 }
 
@@ -390,7 +392,7 @@ void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate
     error_save(&error);
     shard_absence_begin(shard, rank, &error, now);
     member_say_lost(shard, rank, &error);
-    shard_member_gone(shard, rank, now);
+    shard_member_gone(shard, rank, member->incarnation, now);
 }
 
 /* shard_missing -- words the workers and shards that have not come; returns how many workers have. */

@@ -158,6 +158,7 @@ static void shard_member_up(struct shard *shard, uint32_t rank, uint64_t now)
     shard_welcome(shard, &welcome);
     shard->members[rank].up = true;
     shard->members[rank].up_since = now;
+    shard->members[rank].incarnation = shard->members[rank].control.theirs.incarnation;
     shard_send(shard, rank, &welcome, now);
 }
 
@@ -241,12 +242,12 @@ static void shard_peer_message(struct shard *shard, uint32_t from, const struct 
     case MESSAGE_BACK:
         if (!leader)
             break;
-        leader_absence_answer(shard, m, now);
+        leader_absence_answer(shard, from, m, now);
         return;
     case MESSAGE_GONE:
         if (!leader)
             break;
-        shard_member_gone(shard, m->rank, now);
+        shard_member_gone(shard, m->rank, m->total, now);
         return;
     case MESSAGE_TUNE:
     case MESSAGE_COMMIT:

@@ -460,12 +460,12 @@ static void cluster_clear_worker(struct cluster_worker *worker)
         worker->fabric->transport->fabric_delete(&worker->fabric);
     for (uint32_t v = 0; v < CLUSTER_VARIABLES_MAX; v++) {
         free(worker->pulls[v].values);
-        worker->pulls[v].values = NULL;
+        worker->pulls[v] = (struct cluster_pull){0};
     }
 }
 
-/* cluster_return -- see cluster.h. */
-int cluster_return(struct cluster *c, uint32_t w)
+/* cluster_return_begin -- see cluster.h. */
+int cluster_return_begin(struct cluster *c, uint32_t w)
 {
     struct cluster_worker *worker = &c->worker[w];
 
@@ -474,12 +474,23 @@ int cluster_return(struct cluster *c, uint32_t w)
     int status = cluster_make_worker(c, w);
     if (status != 0)
         return cluster_error(c->ground, "a worker cannot come back", status);
-    status = cluster_until(c, w, w + 1, "join again", cluster_try_join);
-    if (status == 0 && cluster_declare(c, w) != 0)
-        status = cluster_error(c->ground, "the model could not be declared again", -1);
-    if (status == 0)
-        status = cluster_until(c, w, w + 1, "commit again", cluster_try_commit);
-    worker->state = CLUSTER_WAITS;
+    worker->state = CLUSTER_JOINS;
+    return 0;
+}
+
+/* cluster_return -- see cluster.h. */
+int cluster_return(struct cluster *c, uint32_t w)
+{
+    uint64_t until = clock_after(cluster_now(c), CLUSTER_LIMIT_MS);
+    const struct cluster_worker *worker = &c->worker[w];
+    int status = cluster_return_begin(c, w);
+
+    while (status == 0 && (worker->state == CLUSTER_JOINS || worker->state == CLUSTER_COMMITS) &&
+           cluster_now(c) < until)
+        cluster_pass(c, until);
+    if (status == 0 && worker->state != CLUSTER_WAITS && worker->state != CLUSTER_HAS_TOKEN)
+        status =
+            FAIL(c->ground, "worker %u does not come back: state %d, %s", w, worker->state, worker->text);
     return status == 0 ? cluster_settle(c) : status;
 }
 

@@ -74,7 +74,9 @@ struct cluster_gradient {
 };
 
 enum cluster_state {
-    CLUSTER_AWAY, /* it left, or was lost */
+    CLUSTER_AWAY,  /* it left, or was lost */
+    CLUSTER_JOINS, /* it is back, and joins */
+    CLUSTER_COMMITS,
     CLUSTER_WAITS,
     CLUSTER_HAS_TOKEN,
     CLUSTER_PULLS,
@@ -177,6 +179,12 @@ int cluster_run(struct cluster *cluster, uint32_t worker);
 int cluster_leave(struct cluster *cluster, uint32_t worker);
 /* cluster_lose -- a worker dies, and everybody settles. */
 int cluster_lose(struct cluster *cluster, uint32_t worker);
+/* cluster_kill -- the same, and nobody takes note yet. */
+void cluster_kill(struct cluster *cluster, uint32_t worker);
+/* cluster_pass -- everybody goes on a little; whoever waits for a timer gets there, no further than `until`. */
+void cluster_pass(struct cluster *cluster, uint64_t until);
+/* cluster_return_begin -- it is started again; it joins by itself. */
+int cluster_return_begin(struct cluster *cluster, uint32_t worker);
 /* cluster_return -- it is started again, declares the same model, and everybody settles. */
 int cluster_return(struct cluster *cluster, uint32_t worker);
 

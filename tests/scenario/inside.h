@@ -21,8 +21,6 @@ int cluster_asides(struct cluster *cluster, uint32_t shard, bool all);
 int cluster_round(struct cluster *cluster, bool all);
 /* cluster_move -- a round, or time passes. Returns 0 when nothing will happen by itself soon. */
 int cluster_move(struct cluster *cluster);
-/* cluster_pass -- the same, but whoever waits for a timer gets there; no further than `until`. */
-void cluster_pass(struct cluster *cluster, uint64_t until);
 /* cluster_record -- values of steps that a shard has just come to. */
 void cluster_record(struct cluster *cluster, uint32_t shard);
 /* cluster_note -- keeps what a worker has pulled. */

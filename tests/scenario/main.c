@@ -15,10 +15,19 @@
 
 #define MAIN_SEEDS 4
 
-static const struct scenario *const main_lists[] = {scenario_examples, scenario_steps,  scenario_tf,
-                                                    scenario_strict,   scenario_modes,  scenario_optimizers,
-                                                    scenario_dtypes,   scenario_sparse, scenario_checkpoints,
-                                                    scenario_resumes,  scenario_limits, NULL};
+static const struct scenario *const main_lists[] = {scenario_examples,
+                                                    scenario_steps,
+                                                    scenario_tf,
+                                                    scenario_strict,
+                                                    scenario_absence,
+                                                    scenario_modes,
+                                                    scenario_optimizers,
+                                                    scenario_dtypes,
+                                                    scenario_sparse,
+                                                    scenario_checkpoints,
+                                                    scenario_resumes,
+                                                    scenario_limits,
+                                                    NULL};
 
 /* main_usage -- what the program takes. */
 static int main_usage(FILE *to, int status)

@@ -87,6 +87,26 @@ static int move_pull(struct cluster *c, uint32_t w)
     return status;
 }
 
+/* move_back -- a worker that was started again joins, declares what it had, and commits. */
+static int move_back(struct cluster *c, uint32_t w)
+{
+    struct cluster_worker *worker = &c->worker[w];
+    int status = 0;
+
+    if (worker->state == CLUSTER_JOINS) {
+        status = session_join_try(worker->session, cluster_now(c));
+        if (status == 0)
+            status = cluster_declare(c, w);
+        if (status != 0)
+            return status;
+        worker->state = CLUSTER_COMMITS;
+    }
+    status = session_commit_try(worker->model, cluster_now(c), &worker->start);
+    if (status == 0)
+        worker->state = CLUSTER_WAITS;
+    return status;
+}
+
 /* move_worker -- one move. */
 static int move_worker(struct cluster *c, uint32_t w)
 {
@@ -105,6 +125,8 @@ static int move_worker(struct cluster *c, uint32_t w)
         if (status == 0)
             worker->state = CLUSTER_HAS_TOKEN;
         break;
+    case CLUSTER_JOINS:
+    case CLUSTER_COMMITS: status = move_back(c, w); break;
     case CLUSTER_PULLS:
         status = c->job.blind ? 0 : move_pull(c, w);
         if (status == 0)
@@ -299,12 +321,18 @@ int cluster_run(struct cluster *c, uint32_t w)
     return status;
 }
 
-/* cluster_lose -- see cluster.h. */
-int cluster_lose(struct cluster *c, uint32_t w)
+/* cluster_kill -- see cluster.h. */
+void cluster_kill(struct cluster *c, uint32_t w)
 {
     c->worker[w].state = CLUSTER_AWAY;
     session_delete(&c->worker[w].session);
     c->worker[w].model = NULL;
+}
+
+/* cluster_lose -- see cluster.h. */
+int cluster_lose(struct cluster *c, uint32_t w)
+{
+    cluster_kill(c, w);
     return cluster_settle(c);
 }
 

@@ -26,8 +26,8 @@ struct scenario {
 
 /* Each file has a list, ended by a name that is NULL. */
 extern const struct scenario scenario_examples[], scenario_steps[], scenario_tf[], scenario_strict[],
-    scenario_modes[], scenario_optimizers[], scenario_dtypes[], scenario_sparse[], scenario_checkpoints[],
-    scenario_resumes[], scenario_limits[];
+    scenario_absence[], scenario_modes[], scenario_optimizers[], scenario_dtypes[], scenario_sparse[],
+    scenario_checkpoints[], scenario_resumes[], scenario_limits[];
 
 /* TRY -- goes on if the call succeeds. */
 #define TRY(call)                                                                                            \

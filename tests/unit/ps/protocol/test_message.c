@@ -121,7 +121,6 @@ static void message_make(struct random_source *random, int kind, struct message 
         break;
     case MESSAGE_ACCUMULATE:
     case MESSAGE_RELEASE:
-    case MESSAGE_FORGET:
     case MESSAGE_RELEASED:
         m->model = model;
         m->sequence = random_next(random);
@@ -134,7 +133,16 @@ static void message_make(struct random_source *random, int kind, struct message 
         m->length = (uint32_t)random_below(random, MESSAGE_PART_BYTES + 1);
         message_fill(random, m->part, m->length);
         break;
-    case MESSAGE_GONE: m->rank = (uint32_t)random_next(random); break;
+    case MESSAGE_GONE:
+        m->rank = (uint32_t)random_next(random);
+        m->total = random_next(random);
+        break;
+    case MESSAGE_FORGET:
+        m->model = model;
+        m->rank = (uint32_t)random_next(random);
+        m->sequence = random_next(random);
+        m->total = random_next(random);
+        break;
     case MESSAGE_TUNE:
         m->model = model;
         m->step = step;
