@@ -476,7 +476,9 @@ int leader_checkpoint_progress(struct shard_model *model, uint64_t now)
     struct leader_checkpoint *checkpoint = &lead->checkpoint;
     struct leader_restore *restore = &lead->restore;
 
-    if (restore->on && model->phase == PHASE_INITIAL && !restore->finding && !restore->reading) {
+    /* Workers may be here before another ps is, which would not hear which one it is to read. */
+    if (restore->on && model->shard->gathered && model->phase == PHASE_INITIAL && !restore->finding &&
+        !restore->reading) {
         keeper_seek(model, now);
         return 1;
     }
