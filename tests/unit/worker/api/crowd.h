@@ -45,8 +45,9 @@ struct crowd {
     struct stepgate_server *server[CROWD_PS_MAX];
     pthread_t thread[CROWD_PS_MAX];
     struct crowd_worker worker[CLUSTER_WORKERS_MAX];
-    const char *const *keys; /* of the model, in turn with their values, up to NULL */
-    const uint64_t *sizes;   /* elements of each variable, up to 0 */
+    const char *const *knobs; /* of the workers, in turn with their values, up to NULL; may be NULL */
+    const char *const *keys;  /* of the model, in turn with their values, up to NULL */
+    const uint64_t *sizes;    /* elements of each variable, up to 0 */
     int (*each)(struct crowd_worker *w, uint64_t step); /* called by each worker in each step; may be NULL */
     atomic_ullong steps;                                /* the job's last one; UINT64_MAX: not known yet */
     atomic_ullong reached;                              /* newest step that worker 0 has begun */
@@ -89,6 +90,21 @@ static inline void *crowd_run_server(void *context)
     return (void *)(intptr_t)stepgate_server_run(context);
 }
 
+/* crowd_listen -- makes ps s; knobs: in turn with their values, up to NULL. */
+static inline void crowd_listen(struct crowd *c, int s, const char *const *knobs)
+{
+    struct stepgate_options *options = crowd_options(c);
+    char text[16];
+
+    snprintf(text, sizeof(text), "%d", s);
+    must(stepgate_options_set(options, "task_index", text));
+    must(stepgate_options_set(options, "lanes", "2"));
+    for (const char *const *k = knobs; k != NULL && k[0] != NULL; k += 2)
+        must(stepgate_options_set(options, k[0], k[1]));
+    must(stepgate_server_new(options, &c->server[s]));
+    stepgate_options_delete(&options);
+}
+
 /* crowd_serve -- starts the ps; knobs are for all of them. */
 static inline void crowd_serve(struct crowd *c, int workers, int servers, const char *const *knobs)
 {
@@ -99,17 +115,8 @@ static inline void crowd_serve(struct crowd *c, int workers, int servers, const 
     for (int s = 0, used = 0; s < servers; s++)
         used += snprintf(c->hosts + used, sizeof(c->hosts) - (size_t)used, "%s127.0.0.1:%d", s > 0 ? "," : "",
                          crowd_port());
-    for (int s = 0; s < servers; s++) {
-        struct stepgate_options *options = crowd_options(c);
-        char text[16];
-        snprintf(text, sizeof(text), "%d", s);
-        must(stepgate_options_set(options, "task_index", text));
-        must(stepgate_options_set(options, "lanes", "2"));
-        for (const char *const *k = knobs; k != NULL && k[0] != NULL; k += 2)
-            must(stepgate_options_set(options, k[0], k[1]));
-        must(stepgate_server_new(options, &c->server[s]));
-        stepgate_options_delete(&options);
-    }
+    for (int s = 0; s < servers; s++)
+        crowd_listen(c, s, knobs);
     for (int s = 0; s < servers; s++)
         assert_int_equal(pthread_create(&c->thread[s], NULL, crowd_run_server, c->server[s]), 0);
 }
@@ -234,6 +241,8 @@ static inline void crowd_join(struct crowd *c, const char *const *keys, const ui
         *w = (struct crowd_worker){.crowd = c, .rank = r};
         snprintf(text, sizeof(text), "%d", r);
         must(stepgate_options_set(options, "task_index", text));
+        for (const char *const *k = c->knobs; k != NULL && k[0] != NULL; k += 2)
+            must(stepgate_options_set(options, k[0], k[1]));
         must(stepgate_job_join(options, CROWD_MS, &w->job));
         stepgate_options_delete(&options);
         if (sizes != NULL)
