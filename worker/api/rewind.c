@@ -122,8 +122,9 @@ static int rewind_fail(struct stepgate_job *job)
     error_save(&why);
     error_set(why.code, why.os_errno, why.remedy, "%.230s; going back to a checkpoint failed: %.230s",
               job->rewind.cause.text, why.text);
-    error_peer(job->rewind.cause.role, job->rewind.cause.rank, job->rewind.cause.host,
-               job->rewind.cause.device);
+    if (why.code != STEPGATE_ELOST) /* a ps that is told would take it for another loss, and go back */
+        error_peer(job->rewind.cause.role, job->rewind.cause.rank, job->rewind.cause.host,
+                   job->rewind.cause.device);
     error_step(job->rewind.cause.step, job->rewind.cause.waited_ms);
     rewind_own(job);
     job->rewind.over = true;

@@ -338,6 +338,61 @@ static void who_does_not_come_back_is_named_with_the_cause(void **state)
     stepgate_server_delete(&c.server[0]);
 }
 
+/* ended -- the job has failed for good, also for ps s. */
+static void ended(struct crowd *c, int s, int code)
+{
+    void *status = NULL;
+
+    pthread_join(c->thread[s], &status);
+    assert_int_equal((int)(intptr_t)status, -code);
+    stepgate_server_delete(&c->server[s]);
+}
+
+static void a_ps_that_is_lost_again_and_again_ends_the_job(void **state)
+{
+    struct crowd c;
+
+    (void)state;
+    up(&c, 1, NULL);
+    begin(&c, 0, 0);
+    for (int times = 0; times < 3; times++) {
+        stop(&c, 1);
+        noticed(&c.worker[0]);
+        start(&c, 1);
+        begin(&c, 0, 1);
+    }
+    stop(&c, 1);
+    noticed(&c.worker[0]);
+    refused(STEPGATE_ELOST, "3 times in a row, without a step",
+            stepgate_step_begin(c.worker[0].model, CROWD_MS, NULL));
+    refused(STEPGATE_ELOST, "3 times in a row, without a step",
+            stepgate_step_pull(c.worker[0].model, 0, 0, NULL));
+    ended(&c, 0, STEPGATE_ELOST);
+    stepgate_job_delete(&c.worker[0].job);
+}
+
+static void without_what_was_trained_nobody_begins_anew(void **state)
+{
+    char model[64];
+    struct crowd c;
+
+    (void)state;
+    up(&c, 1, NULL);
+    begin(&c, 0, 0);
+    finish(&c);
+    begin(&c, 1, 0);
+    stop(&c, 0);
+    noticed(&c.worker[0]);
+    snprintf(model, sizeof(model), "%s/m", folder); /* the folder itself is in use */
+    nftw(model, sweep, 8, FTW_DEPTH | FTW_PHYS);
+    start(&c, 0);
+    refused(STEPGATE_ELOST, "there was no checkpoint of model m",
+            stepgate_step_begin(c.worker[0].model, CROWD_MS, NULL));
+    ended(&c, 0, STEPGATE_ELOST);
+    ended(&c, 1, STEPGATE_ELOST);
+    stepgate_job_delete(&c.worker[0].job);
+}
+
 static void a_ps_that_waits_for_another_one_can_be_stopped(void **state)
 {
     struct crowd c;
@@ -380,6 +435,8 @@ int main(void)
         cmocka_unit_test(attached_buffers_own_values_and_tunes_stay),
         cmocka_unit_test(two_models_go_back_together_and_each_is_told),
         cmocka_unit_test(who_does_not_come_back_is_named_with_the_cause),
+        cmocka_unit_test(a_ps_that_is_lost_again_and_again_ends_the_job),
+        cmocka_unit_test(without_what_was_trained_nobody_begins_anew),
         cmocka_unit_test(a_ps_that_waits_for_another_one_can_be_stopped),
         cmocka_unit_test(without_a_checkpoint_to_go_back_to_it_is_refused_at_the_start),
     };
