@@ -297,6 +297,7 @@ struct session_model {
     uint32_t depth, quota;
     struct rows rows;                /* those of the push under way */
     struct session_look pull_missed; /* lockstep: a pull of all variables */
+    bool pull_refused;               /* a read of it was not taken */
     struct session_fetch fetch;
     uint64_t notices;  /* announcements of lanes so far */
     int slot_kind;     /* what is being pushed now */

@@ -172,8 +172,10 @@ static int pulls_one(struct session_model *model, uint32_t variable)
         return -STEPGATE_EAGAIN;
     while (v->pull_posted < v->segments) {
         status = pulls_segment(model, variable, &model->segments[v->first_segment + v->pull_posted]);
-        if (status == -STEPGATE_EAGAIN || status == -STEPGATE_EPEER)
-            return -STEPGATE_EAGAIN; /* a broken link ends in the job's failure */
+        if (status == -STEPGATE_EAGAIN || status == -STEPGATE_EPEER) {
+            model->pull_refused = true; /* a broken link ends in the job's failure */
+            return -STEPGATE_EAGAIN;
+        }
         if (status != 0)
             return status;
         v->pull_posted++;
@@ -240,8 +242,10 @@ static int pulls_attempt(struct session_model *model, const struct session_want 
         return pulls_some(model, want->variable);
     if (model->pull_missed.next == key.next && model->pull_missed.changes == key.changes)
         return -STEPGATE_EAGAIN;
+    model->pull_refused = false;
     int status = pulls_some(model, want->variable);
-    if (status == -STEPGATE_EAGAIN)
+    /* An endpoint that takes no read now may take it the next time, with nothing to arrive in between. */
+    if (status == -STEPGATE_EAGAIN && !model->pull_refused)
         model->pull_missed = key;
     return status;
 }
