@@ -64,8 +64,7 @@ static bool absence_spares(const struct shard_model *model, uint32_t rank)
         return true;
     if (shard->config.lost == MODE_LOST_SHRINK)
         return absence_there(shard) > 0;
-    return !model_lockstep(model->model, workers) &&
-           absence_there(shard) >= model_replicas(model->model, workers);
+    return !model_lockstep(model->model, workers); /* whether a step lacks it the mode finds out */
 }
 
 /* shard_absence_spares -- see inside.h. */

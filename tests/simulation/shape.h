@@ -79,7 +79,8 @@ static inline bool shape_alone(const struct shape *shape)
 /* shape_spares -- may a job go on without a worker that is lost? */
 static inline bool shape_spares(const struct shape *shape)
 {
-    return shape->mode == SHAPE_TF || shape_alone(shape);
+    return shape->mode == SHAPE_TF || shape_alone(shape) ||
+           (shape->mode == SHAPE_FEWER && shape->workers > shape->replicas);
 }
 /* shape_moves -- is the variable changed by gradients? */
 static inline bool shape_moves(const struct shape_variable *v)
