@@ -351,10 +351,11 @@ static void leader_missed(const struct shard *shard, const struct shard_model *m
             STEPGATE_ELOST, 0,
             "look at that worker's output and host, then start the job again; lost_worker=wait or shrink "
             "goes on",
-            "step %llu of model %s takes %u contributions, and %u workers are left: worker %u is lost%s: "
+            "step %llu of model %s takes %u contributions, and there are %u of %u workers: worker %u is "
+            "lost%s: "
             "%.300s",
             step, model->model->name, mode_needed(shard->leads[model->number]->mode),
-            mode_there(shard->leads[model->number]->mode), d->rank,
+            mode_there(shard->leads[model->number]->mode), shard->config.workers, d->rank,
             shard->config.lost == MODE_LOST_WAIT ? ", and did not come back" : "", member->cause.text);
 }
 

@@ -25,7 +25,7 @@ static int absence_of_a_backup(struct stage *stage)
     GS(c, 3);
     TRY(cluster_lose(c, 3));
     RUN(c, 1);
-    FAILED(c, 1, STEPGATE_ELOST, "takes 2 contributions, and 1 workers are left: worker 0 is lost");
+    FAILED(c, 1, STEPGATE_ELOST, "takes 2 contributions, and there are 1 of 4 workers: worker 0 is lost");
     stage_drop(stage);
     return 0;
 }
