@@ -229,25 +229,31 @@ static inline void *crowd_run_worker(void *context)
     return NULL;
 }
 
+/* crowd_enter -- worker r joins, perhaps not for the first time, and declares its model, unless there are no sizes. */
+static inline void crowd_enter(struct crowd *c, int r)
+{
+    struct crowd_worker *w = &c->worker[r];
+    struct stepgate_options *options = crowd_options(c);
+    char text[16];
+
+    *w = (struct crowd_worker){.crowd = c, .rank = r};
+    snprintf(text, sizeof(text), "%d", r);
+    must(stepgate_options_set(options, "task_index", text));
+    for (const char *const *k = c->knobs; k != NULL && k[0] != NULL; k += 2)
+        must(stepgate_options_set(options, k[0], k[1]));
+    must(stepgate_job_join(options, CROWD_MS, &w->job));
+    stepgate_options_delete(&options);
+    if (c->sizes != NULL)
+        must(crowd_declare(w));
+}
+
 /* crowd_join -- the workers join, and declare their models, unless sizes is NULL. */
 static inline void crowd_join(struct crowd *c, const char *const *keys, const uint64_t *sizes)
 {
     c->keys = keys;
     c->sizes = sizes;
-    for (int r = 0; r < c->workers; r++) {
-        struct crowd_worker *w = &c->worker[r];
-        struct stepgate_options *options = crowd_options(c);
-        char text[16];
-        *w = (struct crowd_worker){.crowd = c, .rank = r};
-        snprintf(text, sizeof(text), "%d", r);
-        must(stepgate_options_set(options, "task_index", text));
-        for (const char *const *k = c->knobs; k != NULL && k[0] != NULL; k += 2)
-            must(stepgate_options_set(options, k[0], k[1]));
-        must(stepgate_job_join(options, CROWD_MS, &w->job));
-        stepgate_options_delete(&options);
-        if (sizes != NULL)
-            must(crowd_declare(w));
-    }
+    for (int r = 0; r < c->workers; r++)
+        crowd_enter(c, r);
 }
 
 /* crowd_start -- the workers commit, and train up to that step; or until they are stopped. */
