@@ -160,7 +160,7 @@ struct stepgate_model_info {
     size_t size;    /* set by the caller: sizeof(struct stepgate_model_info) */
     uint64_t step;  /* the model's step */
     uint64_t bytes; /* of all variables */
-    int restored; /* 1: a checkpoint won over the initial values, or this worker came back to a job that goes on */
+    int restored; /* 1: a checkpoint won over the initial values; 2: this worker came back to a job that goes on */
     int in_place;         /* 1: parameters are mapped in place */
     uint32_t copies_push; /* times the CPU copies a gradient on its way: 0 or 1 (library's buffers) */
     uint32_t copies_pull;

@@ -378,9 +378,11 @@ static void strict_retract(struct mode *mode, uint32_t rank)
 /* strict_gone -- what it has handed in counts; of what it would have to hand in again nothing does. */
 static void strict_gone(struct mode *mode, uint32_t rank)
 {
+#ifndef STEPGATE_MUTANT_SHARE_KEPT
     if (mode->settings.lost != MODE_LOST_FAIL && !mode->strict->full &&
         mode->strict->handed[rank] < strict_quota(mode, rank))
         strict_retract(mode, rank);
+#endif
     strict_settle(mode);
 }
 

@@ -217,6 +217,7 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
     case MESSAGE_GONE:
         bytes_put_u32(&w, m->rank);
         bytes_put_u64(&w, m->total);
+        message_pack_error(&w, &m->error);
         break;
     case MESSAGE_TUNE:
         bytes_put_u32(&w, m->model);
@@ -401,6 +402,7 @@ static void message_unpack_body(struct bytes_reader *r, struct message *m)
     case MESSAGE_GONE:
         m->rank = bytes_get_u32(r);
         m->total = bytes_get_u64(r);
+        message_unpack_error(r, &m->error);
         break;
     case MESSAGE_FORGET:
         m->model = bytes_get_u32(r);

@@ -54,7 +54,7 @@ enum message_kind {
     MESSAGE_MEASURE = 23, /* leader -> shard: as COMMIT: measure the mean of this set */
     MESSAGE_NORM = 24,    /* shard -> leader: model, step, n (u16), an exact sum of squares (n bytes) */
     MESSAGE_GONE =
-        25, /* shard -> leader: rank, total (its incarnation): a worker is lost here, where that does not end the job */
+        25, /* shard -> leader: rank, total (its incarnation), error: a worker is lost here, where that does not end the job */
     MESSAGE_TUNE =
         26, /* worker 0 -> leader, leader -> shard: model, step, key, value: a hyper-parameter from that step on */
     MESSAGE_COUNTS_ASK = 27, /* worker or observer -> leader: model, rank */
@@ -152,7 +152,7 @@ struct message {
         struct {
             char key[MESSAGE_TEXT_BYTES], value[MESSAGE_TEXT_BYTES];
         };
-        struct stepgate_error error; /* ABORT, CHECKPOINT_FAILED, CHECKPOINT_DONE */
+        struct stepgate_error error; /* ABORT, GONE, CHECKPOINT_FAILED, CHECKPOINT_DONE */
     };
 };
 

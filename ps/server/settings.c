@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ps/mode/mode.h"
 #include "ps/optimizer/rule.h"
 #include "transport/base/error.h"
 
@@ -77,6 +78,19 @@ static int settings_rewind(struct settings *s)
     return 0;
 }
 
+/* settings_shrinks -- a record does not say who was there. */
+static int settings_shrinks(const struct settings *s)
+{
+    const char *record = knob_text(&s->knobs, "record_sets"), *replay = knob_text(&s->knobs, "replay_sets");
+
+    if (knob_int(&s->knobs, "lost_worker") != MODE_LOST_SHRINK ||
+        ((record == NULL || record[0] == 0) && (replay == NULL || replay[0] == 0)))
+        return 0;
+    return error_set(
+        STEPGATE_EINVAL, 0, "leave out the sets, or give --lost-worker wait",
+        "lost_worker is shrink, but a record of sets does not say how many workers each step had");
+}
+
 /* settings_read -- see settings.h. */
 int settings_read(const struct knobs *knobs, struct settings *settings)
 {
@@ -84,6 +98,8 @@ int settings_read(const struct knobs *knobs, struct settings *settings)
 
     if (status == 0)
         status = settings_numbers(settings);
+    if (status == 0)
+        status = settings_shrinks(settings);
     return status == 0 ? settings_rewind(settings) : status;
 }
 

@@ -36,8 +36,7 @@ bool shard_absence_returns(const struct shard *shard)
 /* shard_absence_expected -- see inside.h. */
 bool shard_absence_expected(const struct shard *shard, uint32_t rank)
 {
-    return shard->config.lost == MODE_LOST_WAIT && shard->members[rank].lost &&
-           shard->members[rank].expected_until != CLOCK_NEVER;
+    return shard->members[rank].lost && shard->members[rank].expected;
 }
 
 /* absence_there -- workers that are neither lost nor have left. */
@@ -96,8 +95,9 @@ void shard_absence_begin(struct shard *shard, uint32_t rank, const struct stepga
     member->lost = true;
     member->open = false;
     member->cause = *why;
-    member->expected_until = CLOCK_NEVER;
-    if (shard->config.lost != MODE_LOST_WAIT || !shard_absence_returns(shard))
+    member->newcomer = false;
+    member->expected = shard->config.lost == MODE_LOST_WAIT && shard_absence_returns(shard);
+    if (!member->expected)
         return;
     /* the leader speaks first */
     member->expected_until = clock_after(now, shard->config.return_timeout_ms);
@@ -108,7 +108,9 @@ void shard_absence_begin(struct shard *shard, uint32_t rank, const struct stepga
 /* shard_absence_end_words -- see inside.h. */
 void shard_absence_words(const struct shard *shard, uint32_t rank, char *text, size_t size)
 {
-    if (shard_absence_expected(shard, rank))
+    if (shard_absence_expected(shard, rank) && shard->members[rank].expected_until == CLOCK_NEVER)
+        snprintf(text, size, "the job waits for it to come back");
+    else if (shard_absence_expected(shard, rank))
         snprintf(text, size, "the job waits for it to come back, for up to %lld ms",
                  (long long)shard->config.return_timeout_ms);
     else
@@ -262,7 +264,8 @@ void shard_absence_up(struct shard *shard, uint32_t rank)
     member->open = member->lost = member->fails = false;
     member->breaks = 0;
     member->barrier = member->met = shard->met;
-    member->expected_until = CLOCK_NEVER;
+    member->expected = false;
+    member->newcomer = true;
 }
 
 /* absence_differs -- the newcomer has another model: it alone must go. */
@@ -271,8 +274,8 @@ static void absence_differs(struct shard_model *model, uint32_t rank, uint64_t n
     struct message abort = {.kind = MESSAGE_ABORT};
 
     error_set(STEPGATE_EMISMATCH, 0, "declare the same model as before",
-              "worker %u comes back with a model %u that differs from model %s, which is in training", rank,
-              model->number, model->model->name);
+              "worker %u comes back with another model than %s, which is in training: it is not let in", rank,
+              model->model->name);
     error_peer(STEPGATE_ROLE_WORKER, (int)rank, "", "");
     error_save(&abort.error);
     log_line(&model->shard->config.log, LOG_WARN, "%s", abort.error.text);
@@ -352,6 +355,9 @@ static void absence_forget(struct shard_model *model, uint32_t rank, uint64_t no
 
     /* It may have been so far ahead of what is known here, and its slots take turns. */
     absence->begins = (lead->contributed[rank] / model->depth + 4) * model->depth;
+#ifdef STEPGATE_MUTANT_NUMBERS_REUSED
+    absence->begins = lead->contributed[rank];
+#endif
     absence->state = ABSENCE_FORGETTING;
     absence->forgot = absence->back = 0;
     memset(absence_heard(model, rank), 0, model->shard->config.shards);
@@ -388,6 +394,10 @@ void leader_absence_look(struct shard_model *model, uint64_t now)
     for (uint32_t w = 0; lead->absent > 0 && !lead->measuring && !shard->failed && w < shard->config.workers;
          w++) {
         const struct leader_absence *absence = &lead->absences[w];
+#ifdef STEPGATE_MUTANT_HELD_IS_FORGOTTEN
+        if (absence->state == ABSENCE_HELD)
+            absence_forget(model, w, now);
+#endif
         if (absence->state == ABSENCE_NONE || mode_holds(lead->mode, w))
             continue;
         if (absence->state == ABSENCE_HELD)
@@ -432,7 +442,7 @@ static void absence_over(struct shard *shard, uint32_t rank, uint64_t now)
     struct shard_member *member = &shard->members[rank];
     struct stepgate_error why = member->cause;
 
-    member->expected_until = CLOCK_NEVER;
+    member->expected = false;
     if (shard->config.number != 0)
         return;
     log_line(&shard->config.log, LOG_WARN, "worker %u did not come back within %lld ms", rank,

@@ -56,6 +56,7 @@ void shard_seal(struct shard *shard, uint32_t rank, const struct message *m, uin
         return;
     }
     share->sealed_next = m->sequence + 1;
+    shard->members[rank].newcomer = false;
     struct shard_seal *seal = shard_seal_place(model, rank, m->sequence);
     uint8_t *absent = seal->absent;
     if (absent != NULL) {

@@ -38,7 +38,9 @@ struct shard_member {
     uint64_t incarnation;        /* that is there, or was last; 0: none */
     uint64_t past;               /* the one that was given up last; 0: none */
     uint64_t rival, rival_since; /* the incarnation that wants to come under its rank while it is there */
-    uint64_t expected_until;     /* it is waited for; CLOCK_NEVER: it is not */
+    bool expected;               /* it is waited for */
+    bool newcomer;               /* it came back, and has not contributed yet: if it fails, it fails alone */
+    uint64_t expected_until;     /* so long; CLOCK_NEVER: for ever */
     uint64_t met; /* the barrier that was over when it came back: it counts its own from there */
 };
 
@@ -320,7 +322,8 @@ void shard_member_message(struct shard *shard, uint32_t rank, const struct messa
 void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate_error *why,
                        enum link_end end, uint64_t now);
 /* shard_member_gone -- a worker is lost, and the others go on without it. */
-void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t incarnation, uint64_t now);
+void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t incarnation,
+                       const struct stepgate_error *why, uint64_t now);
 /* absence: a worker that is lost while the job goes on */
 /* shard_absence_spares -- may the job go on without this worker, which is marked as lost? */
 bool shard_absence_spares(const struct shard *shard, uint32_t rank);

@@ -349,8 +349,12 @@ static void leader_missed(const struct shard *shard, const struct shard_model *m
     else
         error_set(
             STEPGATE_ELOST, 0,
-            "look at that worker's output and host, then start the job again; lost_worker=wait or shrink "
-            "goes on",
+            shard->config.lost == MODE_LOST_WAIT
+                ? "look at that worker's output and host, then start the job again; return_timeout sets how "
+                  "long to wait"
+                : "look at that worker's output and host, then start the job again; lost_worker=wait or "
+                  "shrink "
+                  "goes on",
             "step %llu of model %s takes %u contributions, and there are %u of %u workers: worker %u is "
             "lost%s: "
             "%.300s",

@@ -159,6 +159,7 @@ static int shard_accept_peer(struct shard *shard, unsigned fabric, struct stepga
     link_init(&peer->link, shard->config.secret, shard->config.liveness_ms);
     struct hello hello = shard->hello;
     hello.purpose = HELLO_SHARD;
+    hello.lane = (uint16_t)shard->config.lost;
     if (link_accept(&peer->link, request, shard->config.fabrics[fabric].queue, shard->shared[fabric], &hello,
                     event->data, event->length, now) != 0)
         link_close(&peer->link);
@@ -280,6 +281,10 @@ void shard_member_message(struct shard *shard, uint32_t rank, const struct messa
         shard_send(shard, rank, &answer, now);
         return;
     case MESSAGE_ABORT:
+        if (member->newcomer) {
+            shard_member_down(shard, rank, &m->error, LINK_END_REASON, now);
+            return;
+        }
         error_restore(&m->error);
         shard_abort(shard, now);
         return;
@@ -340,9 +345,10 @@ static void member_say_lost(const struct shard *shard, uint32_t rank, const stru
 }
 
 /* shard_member_gone -- a worker is lost, and the others go on. */
-void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t incarnation, uint64_t now)
+void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t incarnation,
+                       const struct stepgate_error *why, uint64_t now)
 {
-    const struct message gone = {.kind = MESSAGE_GONE, .rank = rank, .total = incarnation};
+    const struct message gone = {.kind = MESSAGE_GONE, .rank = rank, .total = incarnation, .error = *why};
 
     if (rank >= shard->config.workers || shard->ending)
         return;
@@ -354,11 +360,7 @@ void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t incarnation,
     if (!member->lost && !member->left &&
         member->incarnation ==
             incarnation) { /* lost on another shard: it must not go on with a part of them */
-        struct message abort = {.kind = MESSAGE_ABORT};
-        error_set(STEPGATE_ELOST, 0, "look at the network between it and every ps",
-                  "worker %u is lost: another ps has lost it, and it is no longer part of the job", rank);
-        error_peer(STEPGATE_ROLE_WORKER, (int)rank, "", "");
-        error_save(&abort.error);
+        const struct message abort = {.kind = MESSAGE_ABORT, .error = *why};
         shard_post(shard, &member->control, &abort, now);
         shard_absence_begin(shard, rank, &abort.error, now);
         member_say_lost(shard, rank, &abort.error);
@@ -392,7 +394,7 @@ void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate
     error_save(&error);
     shard_absence_begin(shard, rank, &error, now);
     member_say_lost(shard, rank, &error);
-    shard_member_gone(shard, rank, member->incarnation, now);
+    shard_member_gone(shard, rank, member->incarnation, &error, now);
 }
 
 /* shard_missing -- words the workers and shards that have not come; returns how many workers have. */

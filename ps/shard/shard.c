@@ -65,7 +65,6 @@ int shard_new(const struct shard_config *config, uint64_t now, struct shard **ou
     for (uint32_t w = 0; w < config->workers; w++) {
         shard->members[w].control.owner = shard;
         shard->members[w].control.tag = SHARD_MEMBER + 4 * (int)w;
-        shard->members[w].expected_until = CLOCK_NEVER;
         link_init(&shard->members[w].control, config->secret, config->liveness_ms);
     }
     for (uint32_t s = 0; s < config->shards; s++) {
@@ -165,7 +164,18 @@ static void shard_member_up(struct shard *shard, uint32_t rank, uint64_t now)
 /* shard_peer_up -- another ps has proved itself to the leader. */
 static void shard_peer_up(struct shard *shard, uint32_t number, uint64_t now)
 {
+    static const char *const policies[] = {"fail", "wait", "shrink"};
+    uint16_t theirs = shard->peers[number].link.theirs.lane;
+
     shard->peers[number].up = true;
+    if (theirs != shard->config.lost) { /* they would count contributions in two ways */
+        error_set(STEPGATE_EMISMATCH, 0, "give every ps the same lost_worker",
+                  "ps 0 has lost_worker=%s, and ps %u has %s", policies[shard->config.lost], number,
+                  theirs < 3 ? policies[theirs] : "another");
+        error_peer(STEPGATE_ROLE_PS, (int)number, "", "");
+        shard_abort(shard, now);
+        return;
+    }
     leader_checkpoint_probe(shard, number, now);
 }
 
@@ -247,7 +257,7 @@ static void shard_peer_message(struct shard *shard, uint32_t from, const struct 
     case MESSAGE_GONE:
         if (!leader)
             break;
-        shard_member_gone(shard, m->rank, m->total, now);
+        shard_member_gone(shard, m->rank, m->total, &m->error, now);
         return;
     case MESSAGE_TUNE:
     case MESSAGE_COMMIT:
@@ -376,6 +386,7 @@ static void shard_connect_leader(struct shard *shard, uint64_t now)
     link_init(&shard->leader, shard->config.secret, shard->config.liveness_ms);
     struct hello hello = shard->hello;
     hello.purpose = HELLO_SHARD;
+    hello.lane = (uint16_t)shard->config.lost;
     unsigned f = shard->leader_fabric;
     if (link_connect(&shard->leader, shard->config.fabrics[f].queue, shard->shared[f], shard->leader_address,
                      &hello, now) != 0)

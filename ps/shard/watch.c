@@ -27,15 +27,18 @@ static bool watch_missing(const struct shard_model *model, char *names, size_t s
 
     names[0] = 0;
     for (uint32_t w = 0; w < model->board.workers; w++) {
-        if (model->shard->members[w].left || model->shard->members[w].lost)
+        const struct shard_member *member = &model->shard->members[w];
+        bool expected = shard_absence_expected(model->shard, w);
+        if (member->left || (member->lost && !expected))
             continue;
-        if (watch_here(model, w)) {
+        if (!expected && watch_here(model, w)) {
             some = true;
             continue;
         }
         if (used == 0)
             *first = w;
-        int n = snprintf(names + used, size - used, "%s%u", used > 0 ? ", " : "", w);
+        int n = snprintf(names + used, size - used, "%s%u%s", used > 0 ? ", " : "", w,
+                         expected ? " (lost, it may come back)" : "");
         if (n > 0 && (size_t)n < size - used)
             used += (size_t)n;
     }

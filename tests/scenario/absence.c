@@ -241,7 +241,7 @@ static int absence_back_aux(struct stage *stage)
     EXACT(c, 0, 0, -1);
     TRY(cluster_lose(c, 0));
     TRY(cluster_return(c, 0));
-    if (!c->worker[0].start.restored || c->worker[0].start.step != 1)
+    if (c->worker[0].start.restored != 2 || c->worker[0].start.step != 1)
         return cluster_fail(stage->ground, __FILE__, __LINE__, "its commit says step %llu, restored %d",
                             (unsigned long long)c->worker[0].start.step, c->worker[0].start.restored);
     RUN(c, 0, 1);
@@ -388,10 +388,10 @@ static int absence_random_shrink(struct stage *stage)
 
 const struct scenario scenario_absence[] = {
     {"strict_a_lost_backup_worker_lowers_t", absence_of_a_backup, false},
-    {"strict_waits_for_a_lost_worker", absence_back, false},
+    {"strict_waits_for_a_lost_worker", absence_back, true},
     {"strict_waits_for_a_lost_worker_with_several_contributions", absence_back_many, false},
     {"strict_a_backup_worker_comes_back", absence_backup_back, false},
-    {"strict_shrinks_to_those_that_are_left", absence_shrinks, false},
+    {"strict_shrinks_to_those_that_are_left", absence_shrinks, true},
     {"strict_shrinks_by_what_a_lost_worker_gave", absence_shrinks_many, false},
     {"strict_does_not_wait_for_ever", absence_in_vain, false},
     {"strict_who_comes_back_finds_what_it_had", absence_back_aux, false},

@@ -32,17 +32,17 @@ static const struct scenario *const main_lists[] = {scenario_examples,
 /* main_usage -- what the program takes. */
 static int main_usage(FILE *to, int status)
 {
-    fputs(
-        "usage: stepgate-scenario --transport simulated|shm|verbs [--address HOST] [--only NAME] [--seed N] "
-        "[--seeds N]\n"
-        "       stepgate-scenario --list\n"
-        "       stepgate-scenario --rules FILE\n"
-        "  --address HOST  local address of the device (verbs), or to listen on (shm)\n"
-        "  --only NAME     one scenario\n"
-        "  --seed N        first seed of the simulated worlds\n"
-        "  --seeds N       worlds per scenario, each with and without mapped memory\n"
-        "  --rules FILE    checks that FILE names every scenario, and nothing that there is not\n",
-        to);
+    fputs("usage: stepgate-scenario --transport simulated|shm|verbs [--address HOST] [--only NAME] [--all] "
+          "[--seed N] [--seeds N]\n"
+          "       stepgate-scenario --list\n"
+          "       stepgate-scenario --rules FILE\n"
+          "  --address HOST  local address of the device (verbs), or to listen on (shm)\n"
+          "  --only NAME     one scenario\n"
+          "  --all           over verbs, too: else there only those that are short\n"
+          "  --seed N        first seed of the simulated worlds\n"
+          "  --seeds N       worlds per scenario, each with and without mapped memory\n"
+          "  --rules FILE    checks that FILE names every scenario, and nothing that there is not\n",
+          to);
     return status;
 }
 
@@ -81,13 +81,13 @@ static int main_scenario(const struct scenario *scenario, struct ground *ground,
 }
 
 /* main_run -- the chosen scenarios. */
-static int main_run(struct ground *ground, const char *only, uint64_t seed, uint64_t seeds)
+static int main_run(struct ground *ground, const char *only, bool all, uint64_t seed, uint64_t seeds)
 {
     unsigned passed = 0, failed = 0;
 
     for (size_t l = 0; main_lists[l] != NULL; l++)
         for (const struct scenario *s = main_lists[l]; s->name != NULL; s++) {
-            if (only != NULL ? strcmp(only, s->name) != 0 : ground->soft && !s->everywhere)
+            if (only != NULL ? strcmp(only, s->name) != 0 : ground->soft && !all && !s->everywhere)
                 continue;
             if (main_scenario(s, ground, seed, seeds) == 0) {
                 printf("ok %s\n", s->name);
@@ -221,6 +221,7 @@ int main(int argc, char **argv)
     static const struct option options[] = {{"transport", required_argument, NULL, 't'},
                                             {"address", required_argument, NULL, 'a'},
                                             {"only", required_argument, NULL, 'o'},
+                                            {"all", no_argument, NULL, 'e'},
                                             {"seed", required_argument, NULL, 's'},
                                             {"seeds", required_argument, NULL, 'n'},
                                             {"rules", required_argument, NULL, 'r'},
@@ -230,6 +231,7 @@ int main(int argc, char **argv)
     static struct ground ground;
     const char *transport = NULL, *only = NULL;
     uint64_t seed = 1, seeds = MAIN_SEEDS;
+    bool all = false;
     int option;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -237,6 +239,7 @@ int main(int argc, char **argv)
         case 't': transport = optarg; break;
         case 'a': ground.host = optarg; break;
         case 'o': only = optarg; break;
+        case 'e': all = true; break;
         case 's': seed = strtoull(optarg, NULL, 0); break;
         case 'n': seeds = strtoull(optarg, NULL, 0); break;
         case 'r': return main_rules(optarg);
@@ -248,5 +251,5 @@ int main(int argc, char **argv)
     if (transport == NULL || optind < argc || seeds == 0)
         return main_usage(stderr, 2);
     int status = main_ground(&ground, transport);
-    return status != 0 ? status : main_run(&ground, only, seed, seeds);
+    return status != 0 ? status : main_run(&ground, only, all, seed, seeds);
 }

@@ -81,7 +81,8 @@ static const struct knob_row knob_table[] = {
      "lost ones come back under their ranks, or shrink R to those that are left",
      KNOB_CHOICE, 0, 0, false, "fail|wait|shrink"}, /* as enum mode_lost */
     {"return_timeout", "STEPGATE_RETURN_TIMEOUT", "--return-timeout", "ms", "120s",
-     "how long lost_worker=wait waits for a worker", KNOB_TIME, 0, INT32_MAX, true, NULL},
+     "how long lost_worker=wait waits for a worker; step_timeout counts meanwhile", KNOB_TIME, 0, INT32_MAX,
+     true, NULL},
     {"lost_ps", "STEPGATE_LOST_PS", "--lost-ps", "", "fail",
      "what the loss of a ps does: fail ends the job; rewind waits until it is started again, and goes back "
      "to the newest checkpoint; the same for ps and workers",

@@ -8,7 +8,8 @@
  *         6      role of the sender (enum stepgate_role)
  *         7      purpose (enum hello_purpose)
  *         8..11  rank of the sender: worker rank, or shard number (refusal with ELOST: of the one that is lost)
- *        12..13  lane                 (push and pull connections; refusal with ELOST: role of the one that is lost)
+ *        12..13  lane                 (push and pull connections; shard: what that ps does about lost workers; refusal with ELOST: role of the one that is
+ *                                      lost)
  *        14..15  reason               (refusal: a code of enum stepgate_error_code)
  *        16..23  job hash
  *        24..39  nonce                (refusal: zero)

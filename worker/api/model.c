@@ -201,7 +201,10 @@ static void model_say(const struct stepgate_model *model, const struct stepgate_
              "parameters %s, copies in the library's buffers: %u per push, %u per pull",
              declared->name, model_update_name(declared->update), model_replicas(declared, workers), workers,
              model_optimizer_name(declared), declared->count, (unsigned long long)info->bytes,
-             (unsigned long long)info->step, info->restored ? " from a checkpoint" : "",
+             (unsigned long long)info->step,
+             info->restored == 2 ? " of a job that goes on"
+             : info->restored    ? " from a checkpoint"
+                                 : "",
              stepgate_job_transport(model->job), info->in_place ? "mapped in place" : "read into memory",
              info->copies_push, info->copies_pull);
 }

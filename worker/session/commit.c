@@ -422,7 +422,7 @@ static void session_commit_info(const struct session_model *model, struct stepga
     info->bytes = 0;
     for (size_t v = 0; v < model->model->count; v++)
         info->bytes += model->model->variables[v].bytes;
-    info->restored = (model->kept & MESSAGE_KEPT_RESTORED) != 0;
+    info->restored = model->running ? 2 : (model->kept & MESSAGE_KEPT_RESTORED) != 0;
     info->checkpoints = (model->kept & MESSAGE_KEPT_FOLDER) != 0;
     info->sets = (model->kept & MESSAGE_KEPT_SETS) != 0;
     info->in_place = model->in_place;

@@ -64,8 +64,9 @@ struct exchange {
     unsigned ps;
     unsigned rank;
     struct share share; /* of this process */
-    uint64_t step;      /* with which training goes on, from a checkpoint; 0: it begins */
-    bool back;          /* what was done since a checkpoint is void: begin tells since which */
+    uint64_t step; /* with which training goes on, from a checkpoint or beside the others; 0: it begins */
+    bool joins;    /* the others are at it: this worker came back */
+    bool back;     /* what was done since a checkpoint is void: begin tells since which */
     struct fault *fault;
 };
 

@@ -231,7 +231,7 @@ static int exchange_stepgate_resume(struct exchange_stepgate *self, const struct
             "--checkpoint %s is for the ps, which have not got it: give it to stepgate-run, before "
             "the --, or to each stepgate-ps",
             folder);
-    if (info->restored && anew)
+    if (info->restored == 1 && anew)
         return fault_set(
             fault, FAULT_USAGE,
             "--no-resume is for the ps, which have not got it: give it to stepgate-run, before the "
@@ -241,6 +241,7 @@ static int exchange_stepgate_resume(struct exchange_stepgate *self, const struct
             fault, FAULT_USAGE,
             "with --optimizer none the parameters are the workers', and no checkpoint has them: give "
             "another folder to --checkpoint, or another optimizer");
+    self->exchange.joins = info->restored == 2;
     self->exchange.step = info->restored ? info->step : 0;
     return 0;
 }

@@ -76,7 +76,8 @@ static void fashion_announce(const struct recipe *recipe, const struct dataset *
         snprintf(update, sizeof update, ", %u gradients a step (%s)", replicas,
                  recipe_update_name(recipe->update));
     if (exchange->step > 0)
-        snprintf(resumed, sizeof resumed, ", from a checkpoint: step %" PRIu64 " of %" PRIu64, exchange->step,
+        snprintf(resumed, sizeof resumed, ", %s: step %" PRIu64 " of %" PRIu64,
+                 exchange->joins ? "back among the others" : "from a checkpoint", exchange->step,
                  recipe->steps);
     printf("training on %zu images, transport %s, %u worker%s, %u ps, one BLAS thread each, optimizer "
            "%s%s%s%s\n",

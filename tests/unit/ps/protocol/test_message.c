@@ -133,10 +133,6 @@ static void message_make(struct random_source *random, int kind, struct message 
         m->length = (uint32_t)random_below(random, MESSAGE_PART_BYTES + 1);
         message_fill(random, m->part, m->length);
         break;
-    case MESSAGE_GONE:
-        m->rank = (uint32_t)random_next(random);
-        m->total = random_next(random);
-        break;
     case MESSAGE_FORGET:
         m->model = model;
         m->rank = (uint32_t)random_next(random);
@@ -214,7 +210,12 @@ static void message_make(struct random_source *random, int kind, struct message 
         if (m->finite)
             break;
         /* fall through */
+    case MESSAGE_GONE:
     case MESSAGE_ABORT:
+        if (kind == MESSAGE_GONE) {
+            m->rank = (uint32_t)random_next(random);
+            m->total = random_next(random);
+        }
         m->error.size = sizeof(m->error);
         m->error.code = (int)(1 + random_below(random, UINT16_MAX));
         m->error.os_errno = (int)random_below(random, 134);
@@ -240,6 +241,7 @@ static void message_same_long(const struct message *a, const struct message *b)
             return;
         /* fall through */
     case MESSAGE_CHECKPOINT_FAILED:
+    case MESSAGE_GONE:
     case MESSAGE_ABORT:
         assert_int_equal(a->error.code, b->error.code);
         assert_int_equal(a->error.os_errno, b->error.os_errno);
