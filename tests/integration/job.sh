@@ -5,9 +5,9 @@
 . "$(dirname "${BASH_SOURCE[0]}")/launcher.sh"
 run=$bin/stepgate-run
 ps=$bin/stepgate-ps
-# small steps on a few images of noise, which are soon read, and more steps than any test waits for
+# small steps on a few images of noise, which are soon read, and more steps than any test waits for; the same noise in every run: some would make a training diverge
 for part in train t10k; do
-    { printf '\0\0\10\3\0\0\1\54\0\0\0\34\0\0\0\34' && head -c $((300 * 28 * 28)) /dev/urandom; } | gzip -1 >"$folder/$part-images-idx3-ubyte.gz"
+    { printf '\0\0\10\3\0\0\1\54\0\0\0\34\0\0\0\34' && perl -e 'srand(length $ARGV[0]); print pack("C*", map { int rand 256 } 1 .. 300 * 28 * 28)' "$part"; } | gzip -1 >"$folder/$part-images-idx3-ubyte.gz"
     { printf '\0\0\10\1\0\0\1\54' && printf '\0\1\2\3\4\5\6\7\10\11%.0s' {1..30}; } | gzip -1 >"$folder/$part-labels-idx1-ubyte.gz"
 done
 fashion=("$bin/stepgate-fashion" --data "$folder" --batch 4 --lr 0.001 --epochs 10000 --progress rewrite)
