@@ -386,10 +386,10 @@ static void strict_gone(struct mode *mode, uint32_t rank)
     strict_settle(mode);
 }
 
-/* strict_holds -- it has handed in, and the step is not decided. */
+/* strict_holds -- it has handed in, and the step is not decided; one that is complete has no place for who comes now. */
 static bool strict_holds(const struct mode *mode, uint32_t rank)
 {
-    return mode->strict->handed[rank] > 0;
+    return mode->strict->full || mode->strict->handed[rank] > 0;
 }
 
 /* strict_missing -- the step waits for this rank. */

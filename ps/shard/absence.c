@@ -105,7 +105,7 @@ void shard_absence_begin(struct shard *shard, uint32_t rank, const struct stepga
         member->expected_until += 300 * CLOCK_MS;
 }
 
-/* shard_absence_end_words -- see inside.h. */
+/* shard_absence_words -- see inside.h. */
 void shard_absence_words(const struct shard *shard, uint32_t rank, char *text, size_t size)
 {
     if (shard_absence_expected(shard, rank) && shard->members[rank].expected_until == CLOCK_NEVER)

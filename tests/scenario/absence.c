@@ -375,6 +375,17 @@ static int absence_random_backup(struct stage *stage)
     return absence_random(stage, &job);
 }
 
+/* absence_random_shrink_many -- the same with R > T: nobody begins a step that is complete without it. */
+static int absence_random_shrink_many(struct stage *stage)
+{
+    static const struct cluster_job job = {.workers = 3,
+                                           .shards = 2,
+                                           .lost = MODE_LOST_SHRINK,
+                                           .keys = "learning_rate=1 replicas_to_aggregate=6",
+                                           .variables = {{.name = "a"}, {.name = "b"}}};
+    return absence_random(stage, &job);
+}
+
 /* absence_random_shrink -- R becomes what is left, and grows again. */
 static int absence_random_shrink(struct stage *stage)
 {
@@ -400,4 +411,5 @@ const struct scenario scenario_absence[] = {
      false},
     {"strict_backup_workers_are_lost_and_come_back_at_any_moment", absence_random_backup, false},
     {"strict_shrinks_at_any_moment", absence_random_shrink, false},
+    {"strict_shrinks_at_any_moment_with_several_contributions", absence_random_shrink_many, false},
     {NULL, NULL, false}};
