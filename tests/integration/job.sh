@@ -27,7 +27,8 @@ end_job() {
     wait
     begun=()
 }
-trap 'end_job; rm -rf "$folder"' EXIT
+# Not by a child that is killed before it has become the program that it is for: until then it has this trap, too.
+trap '[ "$BASHPID" = $$ ] && { end_job; rm -rf "$folder"; }' EXIT
 
 # begin NAME COMMAND...: in the background
 begin() {

@@ -9,7 +9,8 @@ bin=${STEPGATE_BIN:-build/bin}
 folder=$(mktemp -d)
 run=$folder/stepgate-run
 cp "$bin/stepgate-run" "$run" || exit 1
-trap 'rm -rf "$folder"' EXIT
+# Not by a child that is killed before it has become the program that it is for: until then it has this trap, too.
+trap '[ "$BASHPID" = $$ ] && rm -rf "$folder"' EXIT
 mark=stepgate-test-$$-$RANDOM # every process of a test carries it in its environment
 export STEPGATE_TEST_MARK=$mark
 
