@@ -4,9 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ps/lane/apply.h"
-#include "ps/lane/arrival.h"
-#include "ps/protocol/model.h"
+#include "ps/lane/model.h"
 #include "transport/base/clock.h"
 #include "transport/base/error.h"
 
@@ -18,23 +16,6 @@
 struct lane_worker {
     struct link push, pull;
     bool lost; /* the shard was told */
-};
-
-/* What a lane keeps of one model. Bits are groups. */
-struct lane_model {
-    struct board *board;
-    struct apply *apply;
-    uint8_t all;   /* groups whose span of this lane is not empty */
-    uint8_t told;  /* groups that were announced at least once */
-    bool initial;  /* the initial values are awaited */
-    uint64_t done; /* number of the last order done */
-    bool applying;
-    uint32_t next_group;
-    uint64_t ready[PLAN_GROUPS_MAX]; /* step that may be read */
-    struct arrival *arrivals;        /* [workers * depth] */
-    uint8_t *announce;               /* [workers] bits: ready[group] is to be announced */
-    bool *out;           /* [workers] lost, or back and not told of its slots: nothing is announced to it */
-    uint64_t announcing; /* bits set in announce, over all workers */
 };
 
 struct lane {
@@ -90,15 +71,8 @@ void lane_delete(struct lane **out)
         link_close(&lane->workers[w].push);
         link_close(&lane->workers[w].pull);
     }
-    for (uint32_t m = 0; m < lane->model_end; m++) {
-        if (lane->models[m] == NULL)
-            continue;
-        apply_delete(&lane->models[m]->apply);
-        free(lane->models[m]->arrivals);
-        free(lane->models[m]->announce);
-        free(lane->models[m]->out);
-        free(lane->models[m]);
-    }
+    for (uint32_t m = 0; m < lane->model_end; m++)
+        lane_model_delete(&lane->models[m]);
     mailbox_clear(&lane->mailbox);
     free(lane->grants);
     free(lane->workers);
@@ -112,11 +86,18 @@ struct mailbox *lane_mailbox(struct lane *lane)
     return &lane->mailbox;
 }
 
+/* lane_wake -- there is something new on a board. */
+static void lane_wake(struct lane *lane)
+{
+    if (lane->config.wake_shard != NULL)
+        lane->config.wake_shard(lane->config.wake_context);
+}
+
 /* lane_tell -- a letter to the shard. */
 static void lane_tell(struct lane *lane, const struct letter *letter)
 {
-    if (mailbox_put(lane->config.to_shard, letter) == 0 && lane->config.wake_shard != NULL)
-        lane->config.wake_shard(lane->config.wake_context);
+    if (mailbox_put(lane->config.to_shard, letter) == 0)
+        lane_wake(lane);
 }
 
 /* lane_lost_link -- this thread's last error ends a worker's links, and the shard decides what that means. */
@@ -137,47 +118,13 @@ static void lane_lost(struct lane *lane, uint32_t rank)
     lane_lost_link(lane, rank, LINK_END_REASON);
 }
 
-/* lane_span -- this lane's part of a group. */
-static const struct plan_span *lane_span(const struct lane *lane, const struct lane_model *model,
-                                         uint32_t group)
-{
-    return &model->board->shard->spans[group][lane->config.number];
-}
-
 /* lane_take_board -- a new model. */
 static void lane_take_board(struct lane *lane, struct board *board)
 {
-    struct lane_model *model = calloc(1, sizeof(*model));
-
-    if (model == NULL)
-        goto fail;
-    model->board = board;
-    model->initial = true;
-    model->arrivals = calloc((size_t)board->workers * board->depth, sizeof(*model->arrivals));
-    model->announce = calloc(board->workers, 1);
-    model->out = calloc(board->workers, sizeof(*model->out));
-    if (model->arrivals == NULL || model->announce == NULL || model->out == NULL ||
-        apply_new(board, lane->config.number, &model->apply) != 0 ||
-        apply_watch(model->apply, model->arrivals) != 0)
-        goto fail;
-    for (uint32_t g = 0; g < board->shard->groups; g++)
-        if (lane_span(lane, model, g)->fragments > 0)
-            model->all |= (uint8_t)(1u << g);
-    lane->models[board->model] = model;
-    if (lane->model_end <= board->model)
+    if (lane_model_new(board, lane->config.number, &lane->models[board->model]) != 0)
+        lane_lost(lane, 0);
+    else if (lane->model_end <= board->model)
         lane->model_end = board->model + 1;
-    return;
-
-fail:
-    if (model != NULL) {
-        apply_delete(&model->apply);
-        free(model->arrivals);
-        free(model->announce);
-        free(model->out);
-    }
-    free(model);
-    error_set(STEPGATE_ENOMEM, 0, "", "no memory for model %u in a lane", board->model);
-    lane_lost(lane, 0);
 }
 
 /* lane_grant -- tells a worker or observer where the parameters, or a snapshot, are, over the pull link; false when it must be tried again. */
@@ -258,17 +205,6 @@ static void lane_forget_view(struct lane *lane, uint32_t rank)
     lane_close_view(lane, &lane->workers[rank].pull);
 }
 
-/* lane_forget_model -- a worker is lost: what has arrived of it is not looked at again. */
-static void lane_forget_model(struct lane_model *model, uint32_t rank)
-{
-    uint32_t depth = model->board->depth;
-
-    memset(&model->arrivals[(size_t)rank * depth], 0, depth * sizeof(*model->arrivals));
-    model->announcing -= (uint64_t)__builtin_popcount(model->announce[rank]);
-    model->announce[rank] = 0;
-    model->out[rank] = true;
-}
-
 /* lane_forget -- its connections end; what is still under way on them lands nowhere. */
 static void lane_forget(struct lane *lane, uint32_t rank)
 {
@@ -283,7 +219,7 @@ static void lane_forget(struct lane *lane, uint32_t rank)
     worker->lost = false;
     for (uint32_t m = 0; m < lane->model_end; m++)
         if (lane->models[m] != NULL)
-            lane_forget_model(lane->models[m], rank);
+            lane_model_forget(lane->models[m], rank);
     lane_tell(lane, &forgot);
 }
 
@@ -338,22 +274,6 @@ static void lane_hold(struct lane *lane, uint32_t rank)
     lane_tell(lane, &held);
 }
 
-/* lane_announce_all -- it may have missed what was announced. What it knows already it ignores. */
-static void lane_announce_all(struct lane_model *model, uint32_t rank)
-{
-    uint8_t missed = model->out[rank] ? 0 : model->told & (uint8_t)~model->announce[rank];
-
-    model->announce[rank] |= missed;
-    model->announcing += (uint64_t)__builtin_popcount(missed);
-}
-
-/* lane_back -- a worker that came back under its rank knows of the model. */
-static void lane_back(struct lane_model *model, uint32_t rank)
-{
-    model->out[rank] = false;
-    lane_announce_all(model, rank);
-}
-
 /* lane_letters -- what the shard wants. */
 static int lane_letters(struct lane *lane, uint64_t now)
 {
@@ -373,28 +293,11 @@ static int lane_letters(struct lane *lane, uint64_t now)
         case LETTER_CLOSE: lane_forget_view(lane, letter.rank); break;
         case LETTER_HOLD: lane_hold(lane, letter.rank); break;
         case LETTER_FORGET: lane_forget(lane, letter.rank); break;
-        case LETTER_BACK: lane_back(lane->models[letter.model], letter.rank); break;
+        case LETTER_BACK: lane_model_back(lane->models[letter.model], letter.rank); break;
         default: break;
         }
     }
     return busy;
-}
-
-/* lane_complete -- every span of this lane has arrived of one contribution, or of the initial values: counts it for the shard. */
-static void lane_complete(struct lane *lane, struct lane_model *model, uint32_t rank, uint32_t slot)
-{
-    struct board *board = model->board;
-
-    if (model->initial)
-        atomic_fetch_add_explicit(&board->arrived_initial, 1,
-                                  memory_order_release); /* pairs with the shard's load */
-    else                                                 /* pairs with the shard's acquire load */
-        atomic_store_explicit(&board->arrived[board_arrived(board, lane->config.number, rank, slot)],
-                              model->arrivals[(size_t)rank * board->depth + slot].next, memory_order_release);
-    atomic_fetch_add_explicit(&board->arrivals, 1,
-                              memory_order_release); /* pairs with the shard's acquire load */
-    if (lane->config.wake_shard != NULL)
-        lane->config.wake_shard(lane->config.wake_context);
 }
 
 /* lane_violation -- a worker breaks the protocol on one of its links; or an observer, which is nobody's loss. */
@@ -410,34 +313,6 @@ static void lane_violation(struct lane *lane, uint32_t rank, struct link *link, 
     lane_lost(lane, rank);
 }
 
-/* lane_header -- does a header, already copied, belong to the span and the slot that its notify names? */
-static bool lane_header(const struct lane *lane, const struct lane_model *model,
-                        const struct slot_header *header, uint32_t rank, uint32_t slot, uint32_t group)
-{
-    const struct board *board = model->board;
-    uint32_t kind = model->initial ? SLOT_INITIAL : SLOT_GRADIENT;
-    uint64_t bytes = model->initial ? 0 : lane_span(lane, model, group)->slot_bytes;
-
-    return header->magic == SLOT_MAGIC && header->model == board->model &&
-           header->lane == lane->config.number && header->group == group && header->rank == rank &&
-           header->slot == slot && header->bytes == bytes && header->kind == kind &&
-           header->incarnation == board->slots[rank].incarnation && header->sequence % board->depth == slot;
-}
-
-/* lane_arrive -- a span of contribution `sequence`, in its slot. */
-static void lane_arrive(struct lane *lane, struct lane_model *model, uint32_t rank, uint32_t slot,
-                        uint32_t group, uint64_t sequence)
-{
-    struct arrival *arrival = &model->arrivals[(size_t)rank * model->board->depth + slot];
-
-    switch (arrival_add(arrival, model->all, group, sequence)) {
-    case ARRIVAL_STALE: lane->stats.stale++; return;
-    case ARRIVAL_AGAIN: lane->stats.duplicates++; return;
-    case ARRIVAL_WHOLE: lane_complete(lane, model, rank, slot); return;
-    default: return;
-    }
-}
-
 /* lane_model_of -- the model that a notify is about; NULL after a violation. */
 static struct lane_model *lane_model_of(struct lane *lane, uint32_t rank, uint32_t value, uint64_t now)
 {
@@ -446,8 +321,7 @@ static struct lane_model *lane_model_of(struct lane *lane, uint32_t rank, uint32
     if (lane->models[number] == NULL || lane->models[number]->out[rank])
         lane_letters(lane, now); /* the shard tells lanes of a model before it tells workers */
     struct lane_model *model = lane->models[number];
-    if (model == NULL || model->out[rank] || !(model->all & (1u << slot_notify_group(value))) ||
-        slot_notify_slot(value) >= model->board->depth) {
+    if (model == NULL || !lane_model_fits(model, rank, value)) {
         lane_violation(lane, rank, &lane->workers[rank].push, "a notify for a span that is not there");
         return NULL;
     }
@@ -480,11 +354,16 @@ static void lane_notify(struct lane *lane, uint32_t rank, uint32_t value, uint64
         return;
     }
 #endif
-    if (!lane_header(lane, model, &header, rank, slot, group) || (model->initial && rank != 0)) {
+    if (!lane_model_header(model, &header, rank, slot, group) || (model->initial && rank != 0)) {
         lane_violation(lane, rank, &lane->workers[rank].push, "a header that does not fit its notify");
         return;
     }
-    lane_arrive(lane, model, rank, slot, group, header.sequence);
+    switch (lane_model_arrive(model, rank, slot, group, header.sequence)) {
+    case ARRIVAL_STALE: lane->stats.stale++; return;
+    case ARRIVAL_AGAIN: lane->stats.duplicates++; return;
+    case ARRIVAL_WHOLE: lane_wake(lane); return;
+    default: return;
+    }
 }
 
 /* lane_announce_again -- the connections of a worker stand again. */
@@ -492,7 +371,7 @@ static void lane_announce_again(struct lane *lane, uint32_t rank)
 {
     for (uint32_t m = 0; m < lane->model_end; m++)
         if (lane->models[m] != NULL)
-            lane_announce_all(lane->models[m], rank);
+            lane_model_announce_again(lane->models[m], rank);
 }
 
 /* lane_event -- one event of the queue. */
@@ -536,117 +415,18 @@ static void lane_event(struct lane *lane, const struct stepgate_event *event, ui
     }
 }
 
-/* lane_announce -- tells every worker that a group may be read and its slot be written. */
-static void lane_announce(struct lane_model *model, uint32_t group)
-{
-    for (uint32_t w = 0; w < model->board->workers; w++)
-        if (!model->out[w] && !(model->announce[w] & (1u << group))) {
-            model->announce[w] |= (uint8_t)(1u << group);
-            model->announcing++;
-        }
-}
-
-/* lane_moves -- does the order make a new step? */
-static bool lane_moves(const struct board *board)
-{
-    return board->order.kind == BOARD_APPLY || board->order.kind == BOARD_CARRY;
-}
-
-/*
- * lane_open -- an order begins. A reader that has copied bytes of the parity that is written from here on must see that they are gone: the
- * fence keeps the word before the first of them.
- */
-static void lane_open(struct lane *lane, struct lane_model *model)
-{
-    struct board *board = model->board;
-    struct slot_words *words = &board->words[lane->config.number];
-
-    model->applying = true;
-    model->next_group = 0;
-    apply_begin(model->apply);
-    if (board->order.kind == BOARD_INITIAL) {
-        uint64_t first = board->order.step;
-        /* published by applied[] */
-        atomic_store_explicit(&words->writing[first & 1], first, memory_order_relaxed);
-        atomic_store_explicit(&words->writing[(first & 1) ^ 1u], UINT64_MAX, memory_order_relaxed);
-    }
-    if (!lane_moves(board))
-        return;
-    uint64_t step = board->order.step + 1;
-#ifndef STEPGATE_MUTANT_WRITING_NOT_TOLD
-    atomic_store_explicit(&words->writing[step & 1], step, memory_order_relaxed);
-#endif
-    atomic_thread_fence(
-        memory_order_release); /* pairs with the acquire fence of readers, before they look again */
-}
-
-/* lane_ready -- a group of the step may be read: for readers that look, and for workers that are told. */
-static void lane_ready(struct lane *lane, struct lane_model *model, uint32_t group)
-{
-    struct board *board = model->board;
-    uint64_t step = board->order.kind == BOARD_INITIAL ? board->order.step : board->order.step + 1;
-
-    /* release: whoever sees the step sees its bytes */
-    atomic_store_explicit(&board->words[lane->config.number].applied[group], step, memory_order_release);
-    model->ready[group] = step;
-    model->told |= (uint8_t)(1u << group);
-    lane_announce(model, group);
-}
-
-/* lane_close -- an order is done. */
-static void lane_close(struct lane *lane, struct lane_model *model, uint64_t number)
-{
-    struct board *board = model->board;
-
-    if (board->order.kind == BOARD_INITIAL) { /* nobody pushes before this is done on every shard */
-        model->initial = false;
-        model->arrivals[0] = (struct arrival){0};
-    }
-    apply_over(model->apply);
-    model->applying = false;
-    model->done = number;
-    atomic_store_explicit(&board->applied[lane->config.number], number,
-                          memory_order_release); /* pairs with the shard */
-    if (lane->config.wake_shard != NULL)
-        lane->config.wake_shard(lane->config.wake_context);
-}
-
 /* lane_apply -- the next group of an order, or nothing. */
 static int lane_apply(struct lane *lane, struct lane_model *model)
 {
-    struct board *board = model->board;
-    /* pairs with the shard's release: the order's fields are visible */
-    uint64_t number = atomic_load_explicit(&board->order_number, memory_order_acquire);
+    enum lane_model_round round = lane_model_round(model);
 
-    if (number == model->done)
-        return 0;
-    bool tells = lane_moves(board) || board->order.kind == BOARD_INITIAL;
-    if (!model->applying) {
-        lane_open(lane, model);
-#ifdef STEPGATE_MUTANT_SLOT_FREED_EARLY
-        for (uint32_t g = 0; g < board->shard->groups; g++)
-            if (model->all >> g & 1u && lane_moves(board))
-                lane_ready(lane, model, g);
-        return 1;
-#endif
-    }
-    while (model->next_group < board->shard->groups && !(model->all & (1u << model->next_group)))
-        model->next_group++;
-    if (model->next_group < board->shard->groups) {
-        uint32_t group = model->next_group++;
-        if (apply_span(model->apply, group) != 0)
-            lane_lost(lane, 0); /* the shard ends the job: the reason is this thread's last error */
+    if (round == LANE_MODEL_FAILED)
+        lane_lost(lane, 0); /* the shard ends the job: the reason is this thread's last error */
+    if (round == LANE_MODEL_SPAN || round == LANE_MODEL_FAILED)
         lane->stats.applied_spans++;
-#ifdef STEPGATE_MUTANT_SLOT_FREED_EARLY
-        if (lane_moves(board))
-            return 1;
-#endif
-        if (tells)
-            lane_ready(lane, model, group);
-        return 1;
-    }
-    lane_close(lane, model, number);
-    return 1;
+    if (round == LANE_MODEL_CLOSED)
+        lane_wake(lane);
+    return round != LANE_MODEL_IDLE;
 }
 
 /* lane_announcements -- what endpoints did not take before. To a worker that is not there all is announced when it is. */
@@ -664,8 +444,7 @@ static int lane_announcements(struct lane *lane, struct lane_model *model)
                 if (status == -STEPGATE_EAGAIN)
                     break;
             }
-            model->announce[w] &= (uint8_t) ~(1u << group);
-            model->announcing--;
+            lane_model_announced(model, w, group);
             lane->stats.announced++;
             busy = 1;
         }
