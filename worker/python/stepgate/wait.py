@@ -15,12 +15,12 @@ LOOK_SECONDS = 0.2  # several threads may sleep on one job, and one may take the
 
 
 def _late(attempt: Callable[[int], int], waited: float) -> int:
-    """One more try, for what it has to say about who is missing."""
+    """One more try, for what it has to say about who is missing; it has waited for a millisecond, and this call for longer."""
     result = attempt(1)
-    if result != -Code.ETIMEOUT:
-        return check(result)
+    if result >= 0:
+        return result
     said: Error = last(result)
-    late = error(Code.ETIMEOUT, re.sub(r"within \d+ ms", f"within {round(1000 * waited)} ms", said.text), said.remedy)
+    late = error(said.code, re.sub(r"within \d+ ms", f"within {round(1000 * waited)} ms", said.text), said.remedy)
     late.waited = waited
     raise late
 
@@ -44,8 +44,4 @@ def wait(descriptor: Callable[[], int], attempt: Callable[[int], int], seconds: 
             return check(result)
 
 
-def job_descriptor(pointer: object) -> Callable[[], int]:
-    return lambda: check(library.job_fd(pointer))
-
-
-__all__ = ["wait", "job_descriptor"]
+__all__ = ["wait"]
