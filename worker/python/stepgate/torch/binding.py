@@ -149,7 +149,7 @@ class Buffer:
         self._slots, self._values = Views(variable), Views(variable)
 
     def refresh(self, back: bool) -> None:
-        """back: a worker's own value is taken over only where the job began or went back."""
+        """back: a worker's own value is taken over only where the job goes on from a checkpoint."""
         if self.variable.kind == Kind.ASSIGNED or back:
             self._tensor.copy_(self._values.at(self.variable.value_address()))
 

@@ -32,6 +32,28 @@ def _after_backward(parameter: torch.nn.Parameter, function: Callable[[], None])
     return node, node.register_hook(lambda *_: function())
 
 
+def _allow(*_: object) -> None:
+    """What a guard is in a copy of the network."""
+
+
+def _allowed() -> Callable[..., None]:
+    return _allow
+
+
+class _Guard:
+    """Refuses to load into parameters that are the ps's memory, as long as they are. A copy of the network, also one in a file, has parameters of its own."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def __call__(self, *_: object) -> None:
+        if not self._job.closed:
+            raise error(Code.ENOTSUP, "the parameters are the ps's, and cannot be loaded into", "load before the optimizer is wrapped; or " + ANOTHER_WAY)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[()]]:
+        return _allowed, ()
+
+
 class Optimizer(torch.optim.Optimizer):
     """Wraps an optimizer of torch.optim, and is one: a script that calls zero_grad, backward and step trains with all workers of the job.
 
@@ -102,7 +124,7 @@ class Optimizer(torch.optim.Optimizer):
         if self._recipe is None:
             return {"optimizer": "none", **keys}
         self._told = self._recipe.keys(self.inner.param_groups)
-        return {"formula": "torch", **self._told, **keys}
+        return {**self._told, **keys}
 
     def _declare(self, buffers: str, rows_max: dict[str, int]) -> tuple[list[Binding], list[Buffer]]:
         """Every parameter of the module and the optimizer, and every buffer, once."""
@@ -150,14 +172,10 @@ class Optimizer(torch.optim.Optimizer):
         with torch.no_grad():
             for binding in self._bindings:
                 binding.start()
-            self._refresh(back=True)
+            self._refresh(back=bool(self.committed.restored))
         if self._on_ps and self.module is not None:
-            self._hooks += [one._register_load_state_dict_pre_hook(self._no_load) for one in self.module.modules()]
+            self._hooks += [one._register_load_state_dict_pre_hook(_Guard(self.job)) for one in self.module.modules()]
         self.job.before_close(self._release)
-
-    def _no_load(self, *_: object) -> None:
-        if not self.job.closed:
-            raise error(Code.ENOTSUP, "the parameters are the ps's, and cannot be loaded into", "load before the optimizer is wrapped; or " + ANOTHER_WAY)
 
     def _next(self) -> StepInfo:
         """The token of the next step, and its values."""
@@ -237,22 +255,31 @@ class Optimizer(torch.optim.Optimizer):
             binding.need_untouched()
         if weight is None:
             weight = self._weight if self._weight is not None else 1.0
-        self._weight = None
-        try:
-            if self._rewound:
-                raise error(Code.EREWOUND, "the job goes back to a checkpoint")
-            self._contribute(weight, None if mean is None else float(mean))
-            self._advance()
-        except Rewound:
-            self._go_back()
+        self._take(weight, None if mean is None else float(mean))
         if mean is None:
             return result
         taken = self.info.verdict != Verdict.SKIPPED and not self.info.rewound
         return torch.tensor(self._mean.mean if taken else float("nan"), dtype=torch.float64)
 
+    @torch.no_grad()
     def abandon(self) -> None:
-        """This contribution counts for nothing, also what was pushed; the step goes on with the others."""
-        self.step(weight=0.0)
+        """This contribution counts for nothing, also what was pushed of it; the step goes on with the others."""
+        self._take(0.0, None)
+
+    def _take(self, weight: float, mean: Optional[float]) -> None:
+        """Ends this worker's part of the step, and goes on to the next one."""
+        self._weight, before = None, self.info.step
+        try:
+            if self._rewound:
+                raise error(Code.EREWOUND, "the job goes back to a checkpoint")
+            self._contribute(weight, mean)
+            self.info = self._next()
+        except Rewound:
+            self.info = self._first()
+        if self.info.rewound:
+            self._go_back()
+        else:
+            self._go_on(before)
 
     def _contribute(self, weight: float, mean: Optional[float]) -> None:
         self._tune()
@@ -276,16 +303,19 @@ class Optimizer(torch.optim.Optimizer):
         now = self._recipe.keys(self.inner.param_groups)
         if self.rank == 0 and now != self._told:
             for key, value in now.items():
-                if key != "optimizer" and value != (self._told or {}).get(key):
+                if key not in ("optimizer", "formula") and value != (self._told or {}).get(key):
                     self.model.tune(key, value, self.info.step)
         self._told = now
 
-    def _advance(self) -> None:
-        before = self.info.step
-        self.info = self._next()
-        if self.info.rewound:
-            self._back()
-            return
+    def _first(self) -> StepInfo:
+        """The job goes back: begin waits until everybody has. It may have to once more meanwhile."""
+        while True:
+            try:
+                return self._next()
+            except Rewound:
+                continue
+
+    def _go_on(self, before: int) -> None:
         self._skipped += self.info.verdict == Verdict.SKIPPED
         if self._count is not None and round(self._count.mean) == before:  # not where nothing was applied
             for binding in self._bindings:
@@ -294,16 +324,6 @@ class Optimizer(torch.optim.Optimizer):
         self._refresh()
 
     def _go_back(self) -> None:
-        """A call has said that the job goes back; begin waits until everybody has."""
-        while True:
-            try:
-                self.info = self._next()
-                break
-            except Rewound:
-                continue
-        self._back()
-
-    def _back(self) -> None:
         self._rewound, self._told = False, {}
         for binding in self._bindings:
             binding.forget()

@@ -30,7 +30,12 @@ def _sgd(group: Group) -> Keys:
 
 def _adam(group: Group) -> Keys:
     return {"optimizer": "adam", "beta1": group["betas"][0], "beta2": group["betas"][1], "epsilon": group["eps"],
-            "l2_decay": group.get("weight_decay", 0)}
+            "l2_decay": group["weight_decay"]}
+
+
+def _sparse_adam(group: Group) -> Keys:
+    """PyTorch's takes TensorFlow's formula here."""
+    return {"optimizer": "adam", "beta1": group["betas"][0], "beta2": group["betas"][1], "epsilon": group["eps"], "formula": "tf", "l2_decay": 0}
 
 
 def _adamw(group: Group) -> Keys:
@@ -52,7 +57,7 @@ def _adagrad(group: Group) -> Keys:
 _KNOWN: dict[type, tuple[Callable[[Group], Keys], dict[str, object], dict[str, str]]] = {
     torch.optim.SGD: (_sgd, {"dampening": 0, "maximize": False}, {"momentum": "momentum_buffer"}),
     torch.optim.Adam: (_adam, {"amsgrad": False, "maximize": False}, {"first_moment": "exp_avg", "second_moment": "exp_avg_sq"}),
-    torch.optim.SparseAdam: (_adam, {"maximize": False}, {"first_moment": "exp_avg", "second_moment": "exp_avg_sq"}),
+    torch.optim.SparseAdam: (_sparse_adam, {"maximize": False}, {"first_moment": "exp_avg", "second_moment": "exp_avg_sq"}),
     torch.optim.AdamW: (_adamw, {"amsgrad": False, "maximize": False}, {"first_moment": "exp_avg", "second_moment": "exp_avg_sq"}),
     torch.optim.RMSprop: (_rmsprop, {"centered": False, "maximize": False}, {"mean_square": "square_avg", "momentum": "momentum_buffer"}),
     torch.optim.Adagrad: (_adagrad, {"lr_decay": 0, "maximize": False}, {"accumulator": "sum"}),
@@ -106,7 +111,7 @@ class Recipe:
             keys[decayed] = decay
             if keys != told[0]:
                 raise error(Code.ENOTSUP, f"groups differ in more than learning rate and decay: {keys}, {told[0]}", ANOTHER_WAY)
-        return {**told[0], "learning_rate": float(rate)}
+        return {"formula": "torch", **told[0], "learning_rate": float(rate)}
 
 
 __all__ = ["Recipe", "Keys", "ANOTHER_WAY"]
