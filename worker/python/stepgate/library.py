@@ -49,7 +49,8 @@ def _places() -> list[str]:
     if os.environ.get("STEPGATE_LIBRARY"):
         return [os.environ["STEPGATE_LIBRARY"]]
     here = Path(__file__).resolve()
-    found = [str(path) for pattern in (f"lib/{NAME}", f"lib/*/{NAME}", f"lib64/{NAME}") for path in sorted(here.parents[4].glob(pattern))]
+    patterns = (f"lib/{NAME}", f"lib/*/{NAME}", f"lib64/{NAME}") if len(here.parents) > 4 else ()
+    found = [str(path) for pattern in patterns for path in sorted(here.parents[4].glob(pattern))]
     if (here.parents[1] / "pyproject.toml").exists():
         found.insert(0, str(here.parents[3] / "build" / "lib" / NAME))
     return [path for path in found if os.path.exists(path)] + [NAME]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from types import TracebackType
 from typing import TYPE_CHECKING, Callable, Sequence
 
 import numpy as np
@@ -12,7 +11,7 @@ from stepgate.error import check
 from stepgate.library import byref, library
 from stepgate.memory import NUMPY, type_of
 from stepgate.options import Value, text_of
-from stepgate.structure import Contributions, Kind, ModelInfo, StepInfo, Type, VariableInfo, What, dims, sized
+from stepgate.structure import Contributions, Kind, ModelInfo, StepInfo, VariableInfo, What, dims, sized
 from stepgate.variable import Variable
 
 if TYPE_CHECKING:

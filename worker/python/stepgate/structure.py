@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, c_char, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_uint64
+from ctypes import c_char, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_uint64
 from enum import IntEnum
 from typing import TypeVar
 
@@ -174,4 +174,4 @@ def dims(shape: tuple[int, ...]) -> ctypes.Array[c_uint64]:
 
 
 __all__ = ["Code", "ErrorClass", "Role", "Level", "Kind", "Type", "Use", "Verdict", "What", "ErrorInfo", "Knob", "Stats", "ModelInfo",
-           "VariableInfo", "StepInfo", "Contributions", "LogFunction", "STRUCTS", "NEVER", "RANK_MAX", "sized", "dims", "POINTER"]
+           "VariableInfo", "StepInfo", "Contributions", "LogFunction", "STRUCTS", "NEVER", "RANK_MAX", "sized", "dims"]

@@ -74,6 +74,8 @@ def look(job: stepgate.Job, model: stepgate.Model) -> None:
     copies, step = model.snapshot(["w", "seen"])
     assert step == STEPS and (copies["w"] == w.value).all() and copies["seen"] == seen.value, (copies, step)
     assert model.contributions(job.rank).accepted == STEPS, "contributions"
+    if job.rank == 0:
+        watch(w.value)
     stats = job.stats
     assert stats.steps == STEPS + 1 and stats.bytes_copied <= STEPS * 2 * 16 + 1000, (stats.steps, stats.bytes_copied)
     try:
@@ -81,6 +83,15 @@ def look(job: stepgate.Job, model: stepgate.Model) -> None:
         raise AssertionError("a value of the ps can be written")
     except ValueError:
         pass
+
+
+def watch(expected: np.ndarray) -> None:
+    """An observer of the same job reads what the workers have."""
+    with stepgate.Job(job_name="observer") as observer:
+        assert observer.role == stepgate.Role.OBSERVER and observer.rank == -1
+        model = observer.attach("line")
+        assert list(model.variables) == ["w", "table", "seen", "own"] and model["w"].shape == (3,), model.variables
+        assert model.pull() == STEPS and (model["w"].value == expected).all(), model["w"].value
 
 
 def main() -> int:

@@ -184,9 +184,11 @@ class Optimizer(torch.optim.Optimizer):
         return info
 
     def _refresh(self, back: bool = False) -> None:
+        if not self._lockstep:  # slots that were used before may be under way still
+            for variable in self.model.variables.values():
+                if variable.kind != Kind.SPARSE:
+                    self._wait_idle(variable)
         for binding in self._bindings:
-            if not self._lockstep and binding.trained:
-                self._wait_idle(binding.variable)
             binding.refresh(self._lockstep)
         for buffer in self._buffers:
             if buffer.variable.kind == Kind.AUX and back:
