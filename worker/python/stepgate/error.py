@@ -20,8 +20,8 @@ class Error(Exception):
     """
 
     def __init__(self, code: Code, text: str, remedy: str = "", info: ErrorInfo | None = None) -> None:
-        super().__init__(text if not remedy else f"{text}: {remedy}")
-        self.code, self.text, self.remedy = code, text, remedy
+        self.code, self.remedy = code, remedy
+        self.say(text)
         self.role = Role(info.role) if info else Role.NONE
         self.rank = info.rank if info and info.rank >= 0 else None
         self.host = info.host.decode(errors="replace") if info else ""
@@ -30,6 +30,10 @@ class Error(Exception):
         self.waited = info.waited_ms / 1000 if info and info.waited_ms >= 0 else None
         self.os_errno = info.os_errno if info else 0
         self.exit_status: int = library.exit_status(code)
+
+    def say(self, text: str) -> None:
+        self.text = text
+        self.args = (text if not self.remedy else f"{text}: {self.remedy}",)
 
     @property
     def name(self) -> str:

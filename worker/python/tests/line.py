@@ -85,6 +85,34 @@ def look(job: stepgate.Job, model: stepgate.Model) -> None:
         pass
 
 
+def own_memory(job: stepgate.Job) -> None:
+    """Arrays of the program's own, for the gradient and the value of another model."""
+    model = job.model("mine", learning_rate=1)
+    w = model.variable("w", (2, 3), initial=1)
+    model.commit()
+    gradient, value = np.zeros((2, 3), np.float32), np.zeros((2, 3), np.float32)
+    w.attach(stepgate.Use.GRADIENT, gradient)
+    w.attach(stepgate.Use.PARAMETER, value)
+    for step in range(3):
+        assert model.begin().step == step
+        model.pull()
+        assert (value == 1 - step / 4).all() and w.idle, (step, value)
+        gradient[:] = 0.25
+        w.push()
+        model.finish()
+    model.begin()
+    w.pull()
+    assert (value == 0.25).all() and np.shares_memory(value, w.value), value
+    model.abandon()
+    w.detach(stepgate.Use.GRADIENT)
+    assert not np.shares_memory(gradient, w.gradient)
+    try:
+        w.attach(stepgate.Use.GRADIENT, np.zeros((3, 2), np.float32).T)
+        raise AssertionError("an array that is not contiguous")
+    except ValueError:
+        pass
+
+
 def watch(expected: np.ndarray) -> None:
     """An observer of the same job reads what the workers have."""
     with stepgate.Job(job_name="observer") as observer:
@@ -105,6 +133,7 @@ def main() -> int:
         model = declare(job)
         train(job, model)
         look(job, model)
+        own_memory(job)
         value = model["w"].value
         job.barrier()
     assert job.closed and np.abs(value - [3, -2, 1]).max() < 1e-3, "a view must outlive a job that was left"

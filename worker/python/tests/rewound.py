@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rewound.py raised|called|alone -- trains for some steps. In step 6 worker 0 has a checkpoint written; in step 9 it has the ps killed, by a file that it makes, and waits until it is
-gone. The job goes back, and the script with it. Says what the network is in the end."""
+"""rewound.py raised|called|alone|returned -- trains for some steps. In step 6 worker 0 has a checkpoint written; in step 9 it has the ps killed, by a file that it makes, and waits until it is
+gone: the job goes back, and the script with it. `returned`: in step 9 worker 1 is killed, and comes back. Says what the network is in the end."""
 import os
 import pathlib
+import signal
 import sys
 import time
 
@@ -22,9 +23,12 @@ def main() -> None:
     called: list[int] = []
     optimizer = torch.optim.Adam(network.parameters(), lr=0.05)
     optimizer = stepgate.torch.Optimizer(optimizer, network, on_rewind=called.append if sys.argv[1] == "called" else None)
-    kill, step = pathlib.Path(os.environ["STEPGATE_TEST_KILL"]), 0
+    kill, step = pathlib.Path(os.environ["STEPGATE_TEST_KILL"]), optimizer.info.step
     while step < STEPS:
-        if sys.argv[1] != "alone" and optimizer.rank == 0:
+        if sys.argv[1] == "returned" and optimizer.rank == 1 and step == 9 and not kill.exists():
+            kill.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if sys.argv[1] in ("raised", "called") and optimizer.rank == 0:
             if step == 6 and not kill.exists():
                 optimizer.model.checkpoint()
             if step == 9 and not kill.exists():

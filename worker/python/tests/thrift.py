@@ -68,7 +68,8 @@ def main() -> None:
         net = network()
         optimizer = stepgate.torch.Optimizer(torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9), net, apply=apply)
         assert optimizer.committed.in_place and not optimizer.committed.copies_push and not optimizer.committed.copies_pull, "the library copies"
-        steps(net, optimizer, WARM, batch)
+        with Copies():
+            steps(net, optimizer, WARM, batch)
         gc.collect()
         before, objects, files, copied = memory(), len(gc.get_objects()), descriptors(), job.stats.bytes_copied
         addresses = {parameter.grad.data_ptr() for parameter in net.parameters()}
@@ -82,7 +83,7 @@ def main() -> None:
         assert addresses == {parameter.grad.data_ptr() for parameter in net.parameters()}, "gradients have left their slots"
         grown = memory() - before
         print(f"{apply}: {grown} bytes and {len(gc.get_objects()) - objects} objects more", flush=True)
-        assert grown < 1 << 20, grown
+        assert grown < 2 << 20, grown
         assert len(gc.get_objects()) - objects < STEPS / 4 and descriptors() <= files, "objects or descriptors are left"
         with Copies() as copies:
             steps(net, optimizer, 3, batch, careless=True)

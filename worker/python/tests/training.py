@@ -366,6 +366,18 @@ def refused() -> None:
     same("gradients that are changed before step()", clipped.ours, clipped.theirs)
 
 
+def early() -> None:
+    """Backward pushes the last layer's gradients before it computes the first one's; with push="step" it pushes none."""
+    for push, expected in (("backward", [2, 4]), ("step", [0, 0])):
+        both, seen = Both(small, lambda network: torch.optim.SGD(network.parameters(), lr=0.1), push=push), []
+        before = both.optimizer.job.stats.pushes
+        both.ours[0].weight.register_hook(lambda _: seen.append(both.optimizer.job.stats.pushes - before))
+        both.ours(noise(1, 12, 6)).square().mean().backward()
+        seen.append(both.optimizer.job.stats.pushes - before)
+        assert seen[0] >= expected[0] and seen[0] <= 3 * (push == "backward") and seen[1] == expected[1], (push, seen)
+        both.optimizer.step()
+
+
 def modes() -> None:
     """Where workers do not wait for each other a script is the same, and learns."""
     for keys in ({"replicas_to_aggregate": 1}, {"update": "tf", "replicas_to_aggregate": 1}, {"update": "async"}, {"update": "bounded", "bound": 3},
@@ -373,7 +385,7 @@ def modes() -> None:
         network = made(normed)
         optimizer = wrapped(torch.optim.SGD(network.parameters(), lr=0.05), network, **keys)
         batch = noise(1, 12, 6)
-        first = network(batch).square().mean().item()
+        first = made(normed)(batch).square().mean().item()  # others may have begun already
         for _ in range(40):
             optimizer.zero_grad()
             network(optimizer.share(batch)).square().mean().backward()
@@ -394,7 +406,7 @@ def left() -> None:
     both.ours(noise(1, 12, 6)).square().mean().backward()
 
 
-CASES = {case.__name__: case for case in (gan, sparse, odd, statistics, mixed, kept, loaded, refused, modes, left)}
+CASES = {case.__name__: case for case in (gan, sparse, odd, statistics, mixed, kept, loaded, early, refused, modes, left)}
 
 
 def main() -> None:
