@@ -93,6 +93,37 @@ static void memory_note(struct report *report, const char *what, uint64_t thread
                 (unsigned long long)threads, threads == 1 ? "" : "s", fastest, all);
 }
 
+/*
+ * memory_bound -- what reads alone allow: a kernel that reads r of the b bytes that it moves can't be faster than b / r of the rate of reading, however little its
+ * stores cost. As a share of the reference, for each number of slots.
+ */
+static void memory_bound(const struct kernels *k, const struct stream_kernel *streams,
+                         const struct settings *s, uint64_t threads, const struct memory_best *best,
+                         double reference, struct report *report)
+{
+    char all[256] = "";
+    size_t read = 0, listed = 0;
+
+    while (strcmp(streams[read].name, "read") != 0)
+        read++;
+    double rate = streams[read].bytes * (double)k->n / (double)best->stream[read];
+    for (size_t j = 0; j < s->slots.count; j++) {
+        double slots = (double)s->slots.value[j], share[2];
+        for (int what = 0; what < 2; what++) {
+            double bytes = kernels_bytes(k, (enum kernels_what)what, s->slots.value[j]);
+            double written = what == KERNELS_AGGREGATE ? 1 : 1 + (double)k->rule->slots;
+            share[what] = bytes / (bytes - written * sizeof(float)) * rate / reference;
+        }
+        int n = snprintf(all + listed, sizeof(all) - listed, "%s%g slots %.2f and %.2f", j == 0 ? "" : ", ",
+                         slots, share[0], share[1]);
+        if (n < 0 || (size_t)n >= sizeof(all) - listed)
+            break;
+        listed += (size_t)n;
+    }
+    report_note(report, "reads alone allow aggregate and apply with %llu thread%s these ratios: %s",
+                (unsigned long long)threads, threads == 1 ? "" : "s", all);
+}
+
 /* memory_threads -- one number of threads: a line for the reference, a row for each kernel and number of slots. */
 static size_t memory_threads(struct kernels *k, struct team *team, const struct stream_kernel *streams,
                              const struct settings *s, uint64_t threads, struct report *report)
@@ -117,6 +148,7 @@ static size_t memory_threads(struct kernels *k, struct team *team, const struct 
             missed += !compare_row(report, name, rate, reference, "GB/s", rate / reference, MEMORY_GOAL);
         }
     memory_note(report, "kernels", threads, fastest, all);
+    memory_bound(k, streams, s, threads, &best, reference, report);
     return missed;
 }
 
@@ -254,7 +286,11 @@ const struct perf_test compare_memory = {
              SETTINGS_BIT(SETTINGS_ROUNDS),
     .reads = "Bytes are those that a kernel has to move, as in aggregate and apply. step: a job over shm "
              "whose workers leave their "
-             "gradients as they are;\nits reference is taken on memory that processes share.",
+             "gradients as they are;\nits reference is taken on memory that processes share. A core reads no "
+             "faster than "
+             "the stream \"read\", however little its stores cost:\nwhat that allows is said beside the "
+             "rows, and a goal above it "
+             "is out of this machine's reach.",
     .defaults = memory_defaults,
     .run = memory_run,
 };
