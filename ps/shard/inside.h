@@ -524,6 +524,14 @@ void leader_send(struct shard *shard, const struct message *message, uint64_t no
 void leader_barrier(struct shard *shard, uint64_t now);
 /* leader_place -- the model is known: its mode decides from here on. */
 int leader_place(struct shard_model *model);
+/* leader_carry_out -- what the mode has decided, until a commit must wait for its norm. */
+void leader_carry_out(struct shard *shard, struct shard_model *model, uint64_t now);
+/* leader_step -- a step is decided; with a global norm to clip by, its mean is measured first. */
+void leader_step(struct shard_model *model, const struct mode_decision *decision, uint64_t now);
+/* leader_fail -- the mode cannot go on: says why, and ends the job. */
+void leader_fail(struct shard *shard, const struct shard_model *model, const struct mode_decision *decision,
+                 uint64_t now);
+/* leader_norm -- a shard has measured its part of the mean. */
 void leader_norm(struct shard *shard, uint32_t from, const struct message *message, uint64_t now);
 /* leader_gone -- a worker left, or was lost where the job goes on without it. */
 void leader_gone(struct shard *shard, uint32_t rank, uint64_t now);
