@@ -3,6 +3,7 @@
 #ifndef STEPGATE_STEPGATE_H
 #define STEPGATE_STEPGATE_H
 
+#include "stepgate/api.h"
 #include "stepgate/buffer.h"
 #include "stepgate/error.h"
 #include "stepgate/job.h"
