@@ -27,6 +27,7 @@ extern "C" {
 #include "stepgate/option.h"
 #include "stepgate/server.h"
 #include "stepgate/step.h"
+#include "stepgate/transport.h"
 #include "stepgate/tune.h"
 #include "stepgate/version.h"
 
@@ -113,6 +114,9 @@ struct stepgate_api_v1 {
     void (*server_delete)(struct stepgate_server **server);
     /* version.h */
     const char *(*version)(void);
+    /* transport.h */
+    int (*transport_register)(const struct stepgate_transport_v1 *table);
+    int (*transport_find)(const char *name, const struct stepgate_transport_v1 **table);
 };
 
 /* stepgate_api_v1 -- the table: constant, the same one in every call, there as long as the library is. Never NULL. Thread-safe. */

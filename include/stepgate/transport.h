@@ -280,6 +280,16 @@ struct stepgate_transport_v1 {
     int (*endpoint_send)(struct stepgate_endpoint *endpoint, const void *data, uint32_t length);
 };
 
+/*
+ * stepgate_transport_register -- makes a transport of somebody else's known to this process, under its name: the knob `transport` takes it from then on, here and so for
+ * the jobs and servers of this process; every process of a job must know it. The table, its name and its functions must live as long as the process. Registering the same table again is
+ * nothing new. It must keep the promises above: stepgate-conformance --transport NAME --transport-library FILE tests them. A ps listens with it as with verbs: with a secret, or insecure=on.
+ * Errors: EINVAL (the size, the name, a function that is NULL), EALREADY (the name is taken), ELIMIT. Thread-safe.
+ */
+int stepgate_transport_register(const struct stepgate_transport_v1 *table);
+/* stepgate_transport_find -- the table of "shm", "verbs", or of one that was registered: for programs that move bytes without a job. Errors: ENOENT, EINVAL. Thread-safe. */
+int stepgate_transport_find(const char *name, const struct stepgate_transport_v1 **table);
+
 #ifdef __cplusplus
 }
 #endif

@@ -15,6 +15,7 @@
 #include "transport/base/clock.h"
 #include "transport/base/error.h"
 #include "transport/base/limit.h"
+#include "transport/base/registry.h"
 #include "transport/shm/shm.h"
 #include "transport/verbs/verbs.h"
 
@@ -110,19 +111,21 @@ static int engine_add_all(struct engine *engine)
     int choice = knob_int(&s->knobs, "transport");
     bool closed = s->secret.bytes == 0 && !knob_bool(&s->knobs, "insecure");
 
-    if (choice != KNOB_TRANSPORT_VERBS) {
+    if (choice < KNOB_TRANSPORT_OTHERS && choice != KNOB_TRANSPORT_VERBS) {
         int status = engine_add(engine, shm_transport());
         if (status != 0 || choice == KNOB_TRANSPORT_SHM)
             return status;
     }
-    if (closed && choice == KNOB_TRANSPORT_VERBS)
+    if (closed && choice >= KNOB_TRANSPORT_VERBS)
         return error_set(STEPGATE_EINVAL, 0, "give --secret-file (stepgate-run makes one), or --insecure",
                          "without a secret a ps does not listen on a network");
     if (closed) {
         engine_alone(engine, "there is no secret (--secret-file)");
         return 0;
     }
-    int status = engine_add(engine, verbs_transport());
+    int status =
+        engine_add(engine, choice < KNOB_TRANSPORT_OTHERS ? verbs_transport()
+                                                          : registry_at(choice - KNOB_TRANSPORT_OTHERS));
     if (choice == KNOB_TRANSPORT_AUTO &&
         (status == -STEPGATE_ENODEVICE || status == -STEPGATE_EADDRESS || status == -STEPGATE_EUNREACHABLE)) {
         struct stepgate_error error;

@@ -76,6 +76,7 @@ part_conformance() {
     [ "$CHECK_MODE" != quick ] || quick=(--quick)
     aside tally "conformance simulated" 170 build/bin/stepgate-conformance --transport simulated "${quick[@]}"
     aside tally "conformance shm" 170 build/bin/stepgate-conformance --transport shm "${quick[@]}"
+    aside tally "conformance of a transport of somebody else's" 170 build/bin/stepgate-conformance --transport counted --transport-library build/tests/counted.so --quick
     gather
 }
 

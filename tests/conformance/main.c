@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* stepgate-conformance -- tests every promise of the transport contract against one transport. */
+#include <dlfcn.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +8,6 @@
 
 #include "tests/conformance/suite.h"
 #include "transport/base/clock.h"
-#include "transport/shm/shm.h"
-#include "transport/verbs/verbs.h"
 
 #define MAIN_SEEDS 25
 #define MAIN_SEEDS_QUICK 5
@@ -16,9 +15,12 @@
 /* main_usage -- what the program takes. */
 static int main_usage(FILE *to, int status)
 {
-    fputs("usage: stepgate-conformance --transport simulated|shm|verbs [--address HOST] [--quick] [--only "
-          "NAME] [--seed N]\n"
+    fputs("usage: stepgate-conformance --transport simulated|shm|verbs|NAME [--transport-library FILE] "
+          "[--address HOST] "
+          "[--quick] [--only NAME] [--seed N]\n"
           "       stepgate-conformance --list\n"
+          "  --transport-library FILE  a shared object whose function stepgate_transport_module returns the "
+          "table of transport NAME\n"
           "  --address HOST  local address of the device (verbs), or to listen on (shm)\n"
           "  --quick         fewer rounds, no transfer beyond 4 GiB over shm\n"
           "  --only NAME     one promise\n"
@@ -97,21 +99,38 @@ static int main_run(struct suite *suite, const char *only, uint64_t seed)
     return failed > 0 || passed == 0;
 }
 
+/* main_load -- registers the transport of a shared object, which stays open. */
+static int main_load(const char *path)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *symbol = library != NULL ? dlsym(library, "stepgate_transport_module") : NULL;
+    const struct stepgate_transport_v1 *(*module)(void) = NULL;
+
+    if (symbol == NULL) {
+        fprintf(stderr, "stepgate-conformance: %s\n", dlerror());
+        return -1;
+    }
+    memcpy(&module, &symbol, sizeof(module));
+    if (stepgate_transport_register(module()) == 0)
+        return 0;
+    fprintf(stderr, "stepgate-conformance: %s: %s\n", path, suite_error());
+    return -1;
+}
+
 /* main_transport -- the table of a transport by its name; NULL: unknown. */
 static const struct stepgate_transport_v1 *main_transport(const char *name)
 {
+    const struct stepgate_transport_v1 *table = NULL;
+
     if (strcmp(name, "simulated") == 0)
         return simulated_transport();
-    if (strcmp(name, "shm") == 0)
-        return shm_transport();
-    if (strcmp(name, "verbs") == 0)
-        return verbs_transport();
-    return NULL;
+    return stepgate_transport_find(name, &table) == 0 ? table : NULL;
 }
 
 int main(int argc, char **argv)
 {
     static const struct option options[] = {{"transport", required_argument, NULL, 't'},
+                                            {"transport-library", required_argument, NULL, 'm'},
                                             {"address", required_argument, NULL, 'a'},
                                             {"quick", no_argument, NULL, 'q'},
                                             {"only", required_argument, NULL, 'o'},
@@ -129,6 +148,7 @@ int main(int argc, char **argv)
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (option) {
         case 't': transport = optarg; break;
+        case 'm': suite.library = optarg[0] != 0 ? optarg : NULL; break;
         case 'a': suite.host = optarg[0] != 0 ? optarg : NULL; break;
         case 'q': suite.quick = true; break;
         case 'o': only = optarg; break;
@@ -144,6 +164,8 @@ int main(int argc, char **argv)
     }
     if (transport == NULL || optind < argc)
         return main_usage(stderr, 2);
+    if (suite.library != NULL && main_load(suite.library) < 0)
+        return 2;
     suite.transport = main_transport(transport);
     if (suite.transport == NULL) {
         fprintf(stderr, "stepgate-conformance: there is no transport %s\n", transport);

@@ -23,7 +23,8 @@ int peer_start(struct suite *suite, struct party *party, struct peer *out)
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         execl(suite->self, suite->self, "--transport", suite->transport->name, "--peer", party->address,
-              "--address", suite->host != NULL ? suite->host : "", (char *)NULL);
+              "--address", suite->host != NULL ? suite->host : "", "--transport-library",
+              suite->library != NULL ? suite->library : "", (char *)NULL);
         _exit(127);
     }
     out->pid = pid;

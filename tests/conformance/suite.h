@@ -24,8 +24,9 @@
 
 struct suite {
     const struct stepgate_transport_v1 *transport;
-    const char *host; /* where listeners are made; NULL: the transport's own */
-    const char *self; /* path of this program */
+    const char *host;    /* where listeners are made; NULL: the transport's own */
+    const char *library; /* the shared object that the transport came from; NULL: it is the library's own */
+    const char *self;    /* path of this program */
     bool quick, simulated;
     bool soft; /* verbs: counts are cut, since the device may be software in an emulated machine */
     uint64_t seed;

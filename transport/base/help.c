@@ -9,6 +9,7 @@ const char *help_value(const struct knob_row *row)
 {
     switch (row->kind) {
     case KNOB_BOOL: return "[on|off]";
+    case KNOB_TRANSPORT:
     case KNOB_CHOICE: return row->choices;
     case KNOB_INT: return "N";
     case KNOB_TIME: return "TIME";

@@ -9,6 +9,7 @@
 
 #include "transport/base/error.h"
 #include "transport/base/hosts.h"
+#include "transport/base/registry.h"
 
 #define KIB INT64_C(1024)
 #define GIB (INT64_C(1) << 30)
@@ -31,7 +32,7 @@ static const struct knob_row knob_table[] = {
      "rank of this process among the ps or workers; a worker must have one", KNOB_INT, 0, HOSTS_MAX - 1,
      false, NULL},
     {"transport", "STEPGATE_TRANSPORT", "--transport", "", "auto",
-     "how bytes move; auto is shm on one host and verbs between hosts", KNOB_CHOICE, 0, 0, false,
+     "how bytes move; auto is shm on one host and verbs between hosts", KNOB_TRANSPORT, 0, 0, false,
      "auto|shm|verbs"},
     {"device", "STEPGATE_DEVICE", "--device", "", "",
      "RDMA device to use, for example mlx5_0; default: the one that has the address", KNOB_TEXT, 0, 0, false,
@@ -291,6 +292,11 @@ static bool knob_parse(const struct knob_row *row, const char *text, int64_t *nu
         return place >= 0;
     }
     case KNOB_CHOICE: *number = knob_word(row->choices, text); return *number >= 0;
+    case KNOB_TRANSPORT: {
+        int place = registry_place(text);
+        *number = place >= 0 ? KNOB_TRANSPORT_OTHERS + place : knob_word(row->choices, text);
+        return *number >= 0;
+    }
     case KNOB_INT:
         if (!knob_digits(text, &n, &end) || *end != '\0')
             return false;
@@ -317,6 +323,7 @@ static void knob_allowed(const struct knob_row *row, char *out, size_t bytes)
 {
     switch (row->kind) {
     case KNOB_BOOL: snprintf(out, bytes, "give on or off"); break;
+    case KNOB_TRANSPORT:
     case KNOB_CHOICE: snprintf(out, bytes, "give one of %s", row->choices); break;
     case KNOB_TIME:
         snprintf(out, bytes, "give a time such as 500ms, 10s or 2min, from %" PRId64 " to %" PRId64 " ms%s",

@@ -24,6 +24,7 @@ enum knob_kind {
     KNOB_INT,
     KNOB_BOOL,
     KNOB_CHOICE,
+    KNOB_TRANSPORT, /* a choice, or the name of one that was registered */
     KNOB_TIME,
     KNOB_SIZE,
     KNOB_HOSTS,
@@ -46,7 +47,13 @@ struct knob_row {
 };
 
 /* Places in the choices of the table. */
-enum knob_transport { KNOB_TRANSPORT_AUTO = 0, KNOB_TRANSPORT_SHM = 1, KNOB_TRANSPORT_VERBS = 2 };
+/* From KNOB_TRANSPORT_OTHERS on: the places of the registry. */
+enum knob_transport {
+    KNOB_TRANSPORT_AUTO = 0,
+    KNOB_TRANSPORT_SHM = 1,
+    KNOB_TRANSPORT_VERBS = 2,
+    KNOB_TRANSPORT_OTHERS = 3
+};
 enum knob_wait { KNOB_WAIT_SPIN = 0, KNOB_WAIT_ADAPTIVE = 1, KNOB_WAIT_SLEEP = 2 };
 enum knob_role { KNOB_ROLE_NONE = -1, KNOB_ROLE_PS = 0, KNOB_ROLE_WORKER = 1, KNOB_ROLE_OBSERVER = 2 };
 

@@ -70,6 +70,8 @@ const struct stepgate_api_v1 *stepgate_api_v1(void)
         .server_stats = stepgate_server_stats,
         .server_delete = stepgate_server_delete,
         .version = stepgate_version,
+        .transport_register = stepgate_transport_register,
+        .transport_find = stepgate_transport_find,
     };
 
     return &table;

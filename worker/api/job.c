@@ -12,6 +12,7 @@
 #include "transport/base/clock.h"
 #include "transport/base/error.h"
 #include "transport/base/hosts.h"
+#include "transport/base/registry.h"
 #include "transport/shm/shm.h"
 #include "transport/verbs/verbs.h"
 #include "worker/api/inside.h"
@@ -132,6 +133,8 @@ static int job_open_routes(struct stepgate_job *job, const struct hosts *ps)
     int choice = knob_int(&job->knobs, "transport");
     int status = 0;
 
+    if (choice >= KNOB_TRANSPORT_OTHERS)
+        return job_open_route(job, registry_at(choice - KNOB_TRANSPORT_OTHERS), ps);
     if (choice != KNOB_TRANSPORT_VERBS)
         status = job_open_route(job, shm_transport(), ps);
     if (status == 0 && choice != KNOB_TRANSPORT_SHM) {
