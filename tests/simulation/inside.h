@@ -55,6 +55,14 @@ struct play_worker {
     struct message last_token, old_token; /* kind 0: none yet */
 };
 
+/* What stands still for a while, and goes on. */
+struct play_pause {
+    struct random_source random;
+    uint32_t left;                  /* those to come, and the one that is under way */
+    uint64_t next_at, until;        /* CLOCK_NEVER: none is to begin; none is under way */
+    struct world_node *one, *other; /* other NULL: one stands still; else they do not hear of each other */
+};
+
 struct play {
     struct random_source random;
     struct world *world;
@@ -79,6 +87,7 @@ struct play {
     struct random_source breaks;
     uint32_t breaks_left; /* of connections */
     uint64_t break_at;
+    struct play_pause pause;
     bool may_fail;                        /* the job may fail, or not */
     bool must_name;                       /* if it fails the fault's worker is to blame */
     struct reference_member *accumulates; /* tf: what was decided to be accumulated, in order */
@@ -105,6 +114,10 @@ void play_break(struct play *play, uint64_t now);
 void play_plan_breaks(struct play *play);
 /* play_break_connections -- those whose time has come. */
 void play_break_connections(struct play *play, uint64_t now);
+/* play_plan_pauses -- who stands still or is cut off for a while, in jobs in which nobody dies. What is drawn here changes nothing else of the job. */
+void play_plan_pauses(struct play *play);
+/* play_pause -- begins and ends them. */
+void play_pause(struct play *play, uint64_t now);
 void play_thaw(struct play *play, uint64_t now);
 /* play_repeat -- late and repeated events that must change nothing: an old notify, an old commit, an old token. */
 void play_repeat(struct play *play, uint64_t now);

@@ -57,6 +57,7 @@ static void play_draw(struct play *play, const struct play_options *options)
         play->secret.data[i] = (uint8_t)random_next(random);
     play_plan_fault(play);
     play_plan_breaks(play);
+    play_plan_pauses(play);
 }
 
 /* play_aside -- the memory of a model takes some time, up to a few times of what a silent peer is given. */
@@ -256,6 +257,10 @@ static uint64_t play_earliest(const struct play *play)
 
     if (play->break_at < earliest)
         earliest = play->break_at;
+    if (play->pause.next_at < earliest)
+        earliest = play->pause.next_at;
+    if (play->pause.until < earliest)
+        earliest = play->pause.until;
     if (play->thaw_at != 0 && play->thaw_at < earliest)
         earliest = play->thaw_at;
     for (uint32_t s = 0; s < play->shards; s++) {
@@ -279,9 +284,11 @@ static uint64_t play_earliest(const struct play *play)
     return earliest;
 }
 
-/* play_is_over -- everybody that can still act has ended. */
+/* play_is_over -- everybody that can still act, or will again, has ended. */
 static bool play_is_over(const struct play *play)
 {
+    if (play->pause.until != CLOCK_NEVER)
+        return false;
     for (uint32_t s = 0; s < play->shards; s++)
         if (play_alive(play->ps[s].node) && !play->ps[s].over)
             return false;
@@ -356,6 +363,7 @@ static void play_run(struct play *play)
             play_break(play, now);
         play_break_connections(play, now);
         play_thaw(play, now);
+        play_pause(play, now);
         if (random_chance(&play->random, 60))
             play_repeat(play, now);
         int busy = play_round(play, false);

@@ -17,6 +17,7 @@ struct play_counts {
     uint64_t wide, narrow, other_gradients, frozen_variables, sparse, assigned, aux, weighted;
     uint64_t killed_workers, killed_ps, frozen, thawed, partitions, disconnects, left, spared;
     uint64_t broken, rebuilt, rebuilt_jobs;
+    uint64_t paused_workers, paused_ps, parted_workers, parted_ps, pauses_over;
     uint64_t failed_non_finite, failed_gone, failed_stuck;
     uint64_t late_notifies, repeated_commits, repeated_tokens;
     uint64_t steps, stale_notifies, duplicates, several_shards, several_lanes, cut_variables, mapped, callers;
