@@ -6,6 +6,7 @@
 #define FAULT_BREAKS_MAX 8
 #define FAULT_BREAK_NS (CLOCK_MS / 2) /* between two of them, at most */
 #define FAULT_WAIT_PER_MILLE 980      /* with R > T: to wait on for a worker between two contributions */
+#define FAULT_SILENT_MS 2500 /* until who was given up wakes, at least: every peer's time for it is over */
 #include "worker/session/inside.h"
 
 /* play_plan_fault -- which, when, to whom. */
@@ -43,6 +44,12 @@ bool play_fault_due(const struct play *play, uint64_t now)
     for (uint32_t w = 0; w < play->shape.workers; w++)
         made += play->logs[w].count;
     return made >= play->fault_after && play_running(play);
+}
+
+/* play_given_up -- see inside.h. */
+bool play_given_up(const struct play *play, uint32_t worker)
+{
+    return !play_alive(play->worker[worker].node) || (play->wakes_late && worker == play->fault_worker);
 }
 
 /* play_running -- see inside.h. */
@@ -152,6 +159,18 @@ void play_break_connections(struct play *play, uint64_t now)
         play->break_at = CLOCK_NEVER;
 }
 
+/* fault_plan_thaw -- whoever was given up may wake, and must find out; not where the job is already to end by its own error. */
+static void fault_plan_thaw(struct play *play, uint64_t now)
+{
+    struct random_source random;
+
+    random_seed(&random, play->shape.seed ^ UINT64_C(0x77616b65));
+    if (!random_chance(&random, 500))
+        return;
+    play->thaw_at = now + (FAULT_SILENT_MS + random_below(&random, FAULT_SILENT_MS)) * CLOCK_MS;
+    play->wakes_late = true;
+}
+
 /* play_break -- the planned fault. */
 void play_break(struct play *play, uint64_t now)
 {
@@ -169,6 +188,7 @@ void play_break(struct play *play, uint64_t now)
         fault_worker_dies(play);
         world_freeze(worker->node);
         play->counts->frozen++;
+        fault_plan_thaw(play, now);
         break;
     case PLAY_KILL_PS:
         play->may_fail = true;
@@ -197,7 +217,8 @@ void play_thaw(struct play *play, uint64_t now)
         return;
     world_thaw(play->worker[play->fault_worker].node);
     play->thaw_at = 0;
-    play->counts->thawed++;
+    play->counts->thawed += !play->wakes_late;
+    play->counts->woken += play->wakes_late;
 }
 
 /* fault_sends -- is its newest contribution on its way? */

@@ -79,6 +79,7 @@ struct play {
     char addresses[PLAY_SHARDS_MAX][PLAY_ADDRESS_BYTES];
     struct play_worker worker[SHAPE_WORKERS_MAX];
     int fault;
+    bool wakes_late;            /* thaw_at is that of a worker that was given up */
     uint64_t fault_at, thaw_at; /* fault_at CLOCK_NEVER: by fault_after */
     uint64_t fault_after;       /* contributions of all, once every ps takes steps */
     uint32_t fault_worker, fault_ps;
@@ -100,6 +101,8 @@ struct play {
 
 /* play_alive -- does an actor of this node run? */
 bool play_alive(const struct world_node *node);
+/* play_given_up -- is the worker dead, or was it taken for dead so long that the others have ended or gone on without it? */
+bool play_given_up(const struct play *play, uint32_t worker);
 /* play_running -- has every ps begun to take steps? */
 bool play_running(const struct play *play);
 /* play_wrong -- the first thing that is wrong. */

@@ -130,6 +130,17 @@ static void judge_failed(struct play *play, uint32_t w, bool left)
                    error->text, play->fault_worker);
 }
 
+/* judge_woken -- a worker that was given up while it stood still has ended since: it can say no more than that it has lost them, or why they have ended. */
+static void judge_woken(struct play *play, uint32_t w)
+{
+    const struct stepgate_error *error = &play->worker[w].trainee.error;
+    int code = error->code < 0 ? -error->code : error->code;
+
+    if (code != STEPGATE_ELOST && code != STEPGATE_EJOIN &&
+        (play->referee.failure == 0 || code != judge_code(play->referee.failure)))
+        play_wrong(play, "worker %u, which was given up, failed with %d: %s", w, code, error->text);
+}
+
 /* judge_workers -- how each ended. */
 static void judge_workers(struct play *play)
 {
@@ -139,7 +150,9 @@ static void judge_workers(struct play *play)
         left = left || (play->worker[w].trainee.left_early && shape_lockstep(&play->shape));
     for (uint32_t w = 0; w < play->shape.workers; w++) {
         const struct trainee *trainee = &play->worker[w].trainee;
-        if (trainee->state == TRAINEE_FAILED)
+        if (trainee->state == TRAINEE_FAILED && play_given_up(play, w))
+            judge_woken(play, w);
+        else if (trainee->state == TRAINEE_FAILED)
             judge_failed(play, w, left);
         else if (trainee->state == TRAINEE_DONE && play->referee.failure != 0 && !trainee->left_early &&
                  !trainee->done)
@@ -220,8 +233,7 @@ void play_judge(struct play *play)
     for (uint32_t s = 0; s < play->shards; s++)
         judge_shard(play, s);
     for (uint32_t w = 0; w < play->shape.workers; w++)
-        complete =
-            complete && (play->worker[w].trainee.state == TRAINEE_DONE || !play_alive(play->worker[w].node));
+        complete = complete && (play->worker[w].trainee.state == TRAINEE_DONE || play_given_up(play, w));
     for (uint32_t w = 0; w < play->shape.workers; w++) /* when nobody waits for it, nothing need be decided */
         stayed =
             stayed || (play->worker[w].trainee.state == TRAINEE_DONE && !play->worker[w].trainee.left_early);
@@ -283,7 +295,7 @@ static void count_end(struct play *play)
 
     for (uint32_t w = 0; w < play->shape.workers; w++)
         complete = complete && (play->worker[w].trainee.state == TRAINEE_DONE ||
-                                (!play_alive(play->worker[w].node) && !play->may_fail));
+                                (play_given_up(play, w) && !play->may_fail));
     counts->finished += complete;
     counts->failed_jobs += !complete;
     counts->failed_non_finite += f->failure == MODE_FAIL_NON_FINITE;

@@ -158,6 +158,7 @@ static uint64_t campaign_kinds(const struct play_counts *c, bool judge)
         {"ps killed", c->killed_ps, 25},
         {"workers frozen", c->frozen, 15},
         {"workers thawed", c->thawed, 40},
+        {"workers that woke too late", c->woken, 40},
         {"partitions", c->partitions, 25},
         {"workers that stood still", c->paused_workers, 20},
         {"ps that stood still", c->paused_ps, 20},

@@ -287,7 +287,7 @@ static uint64_t play_earliest(const struct play *play)
 /* play_is_over -- everybody that can still act, or will again, has ended. */
 static bool play_is_over(const struct play *play)
 {
-    if (play->pause.until != CLOCK_NEVER)
+    if (play->pause.until != CLOCK_NEVER || (play->wakes_late && play->thaw_at != 0))
         return false;
     for (uint32_t s = 0; s < play->shards; s++)
         if (play_alive(play->ps[s].node) && !play->ps[s].over)
