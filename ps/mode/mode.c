@@ -262,6 +262,13 @@ void mode_counts(const struct mode *mode, uint32_t rank, struct mode_counts *out
     *out = rank < mode->settings.workers ? mode->ranks[rank].counts : (struct mode_counts){0};
 }
 
+/* mode_recount -- of a rank that there is not: nothing. */
+void mode_recount(struct mode *mode, uint32_t rank, const struct mode_counts *counts)
+{
+    if (rank < mode->settings.workers)
+        mode->ranks[rank].counts = *counts;
+}
+
 /* mode_wasted -- zeros where the step that was noted is over. */
 void mode_wasted(const struct mode *mode, uint32_t r, bool ever, struct mode_counts *out)
 {

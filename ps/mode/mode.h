@@ -120,6 +120,8 @@ int mode_meet(struct mode *mode);
 int mode_decide(struct mode *mode, struct mode_decision *out);
 uint64_t mode_step(const struct mode *mode); /* gs */
 void mode_counts(const struct mode *mode, uint32_t rank, struct mode_counts *out);
+/* mode_recount -- a job goes on: what had become of a rank's contributions before. */
+void mode_recount(struct mode *mode, uint32_t rank, const struct mode_counts *counts);
 /* mode_wasted -- tf, async, bounded: what a rank has handed in for nothing, ever, or since the last step was taken. */
 void mode_wasted(const struct mode *mode, uint32_t rank, bool ever, struct mode_counts *out);
 /* mode_wasted_count -- of all ranks since the last step was taken. */

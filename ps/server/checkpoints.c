@@ -146,6 +146,27 @@ static int checkpoints_powers(struct manifest *m, const struct optimizer_powers 
     return status;
 }
 
+/* What a worker's counters are called, in the order of struct archive_counts. */
+static const char *const checkpoints_counters[] = {"accepted", "stale", "non_finite", "empty"};
+#define CHECKPOINTS_COUNTERS (sizeof(checkpoints_counters) / sizeof(checkpoints_counters[0]))
+static_assert(sizeof(struct archive_counts) == CHECKPOINTS_COUNTERS * sizeof(uint64_t), "each has a name");
+
+/* checkpoints_history -- counters of workers, contributors of steps. */
+static int checkpoints_history(struct manifest *m, const struct archive_state *state)
+{
+    int status = 0;
+
+    for (uint32_t w = 0; state->counts != NULL && w < state->workers; w++) {
+        uint64_t counts[CHECKPOINTS_COUNTERS];
+        memcpy(counts, &state->counts[w], sizeof(counts));
+        for (size_t i = 0; status == 0 && i < CHECKPOINTS_COUNTERS; i++)
+            status = manifest_add_number(m, w, checkpoints_counters[i], counts[i]);
+    }
+    for (size_t i = 0; status == 0 && i < state->set_count; i++)
+        status = manifest_add_set(m, state->sets[i].step, state->sets[i].ranks, state->sets[i].count);
+    return status;
+}
+
 /* checkpoints_fill -- what the leader knows. */
 static int checkpoints_fill(struct manifest *m, const struct archive_state *state,
                             const struct archive_receipt *receipts)
@@ -154,6 +175,8 @@ static int checkpoints_fill(struct manifest *m, const struct archive_state *stat
     m->shards = state->shards;
     m->workers = state->workers;
     int status = checkpoints_powers(m, &state->powers);
+    if (status == 0)
+        status = checkpoints_history(m, state);
     for (size_t i = 0; status == 0 && i < state->count; i++) {
         const struct archive_change *change = &state->changes[i];
         status = change->step <= state->step
@@ -222,6 +245,25 @@ static int checkpoints_number(const struct manifest *m, const char *name, void *
     return 0;
 }
 
+/* checkpoints_past -- counters of workers, if they are there, and contributors of steps. */
+static int checkpoints_past(const struct manifest *m, struct archive_state *state)
+{
+    int status = 0;
+
+    state->counts = calloc(m->workers + 1u, sizeof(*state->counts));
+    if (state->counts == NULL)
+        return error_set(STEPGATE_ENOMEM, 0, "", "no memory for the counters of %u workers", m->workers);
+    for (size_t i = 0; i < m->number_count; i++) {
+        const struct manifest_number *n = &m->numbers[i];
+        for (size_t k = 0; n->rank < m->workers && k < CHECKPOINTS_COUNTERS; k++)
+            if (strcmp(n->name, checkpoints_counters[k]) == 0)
+                memcpy((uint64_t *)(void *)&state->counts[n->rank] + k, &n->bits, sizeof(n->bits));
+    }
+    for (size_t i = 0; status == 0 && i < m->set_count; i++)
+        status = archive_state_add_set(state, m->sets[i].step, m->sets[i].ranks, m->sets[i].count);
+    return status;
+}
+
 /* checkpoints_state -- what the leader begins with. */
 static int checkpoints_state(const struct manifest *m, struct archive_state *out)
 {
@@ -242,8 +284,13 @@ static int checkpoints_state(const struct manifest *m, struct archive_state *out
     if (status != 0)
         return status;
     state.changes = calloc(m->key_count + m->change_count + 1, sizeof(*state.changes));
-    if (state.changes == NULL)
-        return error_set(STEPGATE_ENOMEM, 0, "", "no memory for changes of hyper-parameters");
+    status = state.changes == NULL
+                 ? error_set(STEPGATE_ENOMEM, 0, "", "no memory for changes of hyper-parameters")
+                 : checkpoints_past(m, &state);
+    if (status != 0) {
+        archive_state_clear(&state);
+        return status;
+    }
     for (size_t i = 0; i < m->key_count + m->change_count; i++) {
         bool now = i < m->key_count;
         const struct manifest_key *key = now ? &m->keys[i] : &m->changes[i - m->key_count];

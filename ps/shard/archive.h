@@ -55,15 +55,37 @@ struct archive_change {
     char key[MESSAGE_TEXT_BYTES], value[MESSAGE_TEXT_BYTES];
 };
 
-/* What the leader adds, and what it begins again with. */
+/* What became of a worker's contributions. */
+struct archive_counts {
+    uint64_t accepted, stale, non_finite, empty;
+};
+
+/* Who contributed to a step. */
+struct archive_set {
+    uint64_t step;
+    uint32_t count, *ranks; /* malloc'ed */
+};
+#define ARCHIVE_SETS_MAX 256 /* steps whose sets a checkpoint has */
+
+/* What the leader adds, and what it begins again with. archive_state_clear frees what it has. */
 struct archive_state {
     uint64_t step;
     uint32_t shards, workers;
     struct optimizer_powers powers;
+    struct archive_counts *counts; /* [workers], malloc'ed; NULL: not known */
+    struct archive_set *
+        sets; /* [set_count], malloc'ed: of the last steps, the oldest first, where each step decides who contributes */
+    size_t set_count;
     struct archive_change
         *changes; /* [count], malloc'ed: those that hold by now (of that step), then those to come */
     size_t count;
 };
+
+/* archive_state_add_set -- one more at the end. Errors: ENOMEM. */
+int archive_state_add_set(struct archive_state *state, uint64_t step, const uint32_t *ranks, uint32_t count);
+/* archive_state_copy -- all of it; `to` holds nothing. Errors: ENOMEM. */
+int archive_state_copy(const struct archive_state *from, struct archive_state *to);
+void archive_state_clear(struct archive_state *state);
 
 /* A model, for the leader's calls. */
 struct archive_model {
@@ -88,7 +110,7 @@ struct archive {
     int (*complete)(void *context, const struct archive_model *model, const struct archive_state *state,
                     const struct archive_receipt *receipts);
     /*
-     * aside, leader: the newest complete checkpoint of a step below `below`; state is filled, its changes malloc'ed. Errors: ENOENT: there is none, begin anew; others end
+     * aside, leader: the newest complete checkpoint of a step below `below`; state, which holds nothing, is filled. Errors: ENOENT: there is none, begin anew; others end
      * the job: the model is another one, or what there is may not be gone on with.
      */
     int (*find)(void *context, const struct archive_model *model, uint64_t below,

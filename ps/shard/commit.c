@@ -21,20 +21,29 @@ static void leader_bitmap(const struct shard_model *model, const struct mode_dec
     }
 }
 
-/* leader_record -- whose contributions made a step, for a run that is to repeat it. */
+/* leader_record -- whose contributions made a step, for checkpoints and for a run that is to repeat it. */
 static int leader_record(const struct shard_model *model, const struct mode_decision *d)
 {
     const struct shard_config *config = &model->shard->config;
+    struct leader_model *lead = model->shard->leads[model->number];
+    int status = 0;
 
-    if (config->record == NULL || model->model->update != MODEL_STRICT)
+    if (model->model->update != MODEL_STRICT || (config->record == NULL && lead->sets.ring == NULL))
         return 0;
-    uint32_t *ranks = calloc(d->count + 1u, sizeof(*ranks));
-    if (ranks == NULL)
-        return error_set(STEPGATE_ENOMEM, 0, "", "no memory to record a set of %u contributors", d->count);
+    if (d->count > lead->contributor_room) {
+        uint32_t *more = realloc(lead->contributors, d->count * sizeof(*more));
+        if (more == NULL)
+            return error_set(STEPGATE_ENOMEM, 0, "", "no memory to record a set of %u contributors",
+                             d->count);
+        lead->contributors = more;
+        lead->contributor_room = d->count;
+    }
     for (uint32_t i = 0; i < d->count; i++)
-        ranks[i] = d->set[i].rank;
-    int status = config->record(config->sets_context, model->model->name, d->step, ranks, d->count);
-    free(ranks);
+        lead->contributors[i] = d->set[i].rank;
+    leader_sets_keep(&lead->sets, d->step, lead->contributors, d->count);
+    if (config->record != NULL)
+        status =
+            config->record(config->sets_context, model->model->name, d->step, lead->contributors, d->count);
     return status;
 }
 

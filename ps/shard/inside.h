@@ -227,6 +227,14 @@ struct leader_absence {
 };
 
 /* What the leader knows of a model. */
+/* Who contributed to the last steps, for checkpoints; where every step takes everybody's contributions nobody asks. */
+struct leader_sets {
+    struct archive_set *ring; /* [ARCHIVE_SETS_MAX], NULL: not kept; a step lies at its number modulo that */
+    uint32_t *ranks;          /* of all sets, `most` for each */
+    uint32_t most;
+    uint64_t first, next; /* steps that are kept: from first to below next */
+};
+
 struct leader_model {
     _Atomic uint64_t step; /* moved by one compare-and-swap per step */
     bool initial_done;
@@ -247,9 +255,11 @@ struct leader_model {
     struct shard_tunes tuned; /* that hold by now: of each key the newest */
     struct leader_checkpoint checkpoint;
     struct leader_restore restore;
-    bool measuring;        /* the commit that is held waits for the norm of its mean */
-    uint32_t measured;     /* shards that have said theirs */
-    struct exact_sum norm; /* of those */
+    struct leader_sets sets;
+    uint32_t *contributors, contributor_room; /* of the step that is recorded */
+    bool measuring;                           /* the commit that is held waits for the norm of its mean */
+    uint32_t measured;                        /* shards that have said theirs */
+    struct exact_sum norm;                    /* of those */
     struct message held;
     uint64_t commits;
 };
@@ -524,6 +534,14 @@ void leader_send(struct shard *shard, const struct message *message, uint64_t no
 void leader_barrier(struct shard *shard, uint64_t now);
 /* leader_place -- the model is known: its mode decides from here on. */
 int leader_place(struct shard_model *model);
+/* leader_sets_new -- for a model whose steps decide who contributes, where there are checkpoints. Errors: ENOMEM. */
+int leader_sets_new(const struct shard_model *model, struct leader_sets *sets);
+void leader_sets_delete(struct leader_sets *sets);
+/* leader_sets_keep -- of one more step; the oldest goes. */
+void leader_sets_keep(struct leader_sets *sets, uint64_t step, const uint32_t *ranks, uint32_t count);
+/* leader_sets_give -- all that are kept, for a checkpoint; leader_sets_take: of one. */
+int leader_sets_give(const struct leader_sets *sets, struct archive_state *state);
+void leader_sets_take(struct leader_sets *sets, const struct archive_state *state);
 /* leader_carry_out -- what the mode has decided, until a commit must wait for its norm. */
 void leader_carry_out(struct shard *shard, struct shard_model *model, uint64_t now);
 /* leader_step -- a step is decided; with a global norm to clip by, its mean is measured first. */

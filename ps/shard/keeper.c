@@ -40,8 +40,8 @@ void leader_checkpoint_delete(struct leader_model *lead)
     free(lead->checkpoint.answered);
     free(lead->checkpoint.asked);
     free(lead->checkpoint.served);
-    free(lead->checkpoint.state.changes);
-    free(lead->restore.state.changes);
+    archive_state_clear(&lead->checkpoint.state);
+    archive_state_clear(&lead->restore.state);
     free(lead->tuned.list);
 }
 
@@ -83,14 +83,16 @@ static int keeper_state(struct shard_model *model, uint64_t step)
     const struct leader_model *lead = model->shard->leads[model->number];
     struct archive_state *state = &model->shard->leads[model->number]->checkpoint.state;
     size_t room = lead->tuned.count + lead->tunes.count + 1;
+    uint32_t workers = model->shard->config.workers;
 
-    free(state->changes);
+    archive_state_clear(state);
     *state = (struct archive_state){.step = step,
                                     .shards = model->shard->config.shards,
                                     .workers = model->shard->config.workers,
                                     .powers = lead->powers,
+                                    .counts = calloc(workers, sizeof(*state->counts)),
                                     .changes = calloc(room, sizeof(*state->changes))};
-    if (state->changes == NULL)
+    if (state->changes == NULL || state->counts == NULL)
         return error_set(STEPGATE_ENOMEM, 0, "", "no memory for %zu changes of model %s", room,
                          model->model->name);
     for (size_t i = 0; i < lead->tuned.count; i++)
@@ -98,7 +100,13 @@ static int keeper_state(struct shard_model *model, uint64_t step)
     for (size_t i = 0; i < lead->tunes.count; i++)
         keeper_change(state, &lead->tunes.list[i],
                       lead->tunes.list[i].step > step ? lead->tunes.list[i].step : step);
-    return 0;
+    for (uint32_t w = 0; w < workers; w++) {
+        struct mode_counts counts;
+        mode_counts(lead->mode, w, &counts);
+        state->counts[w] =
+            (struct archive_counts){counts.accepted, counts.stale, counts.non_finite, counts.empty};
+    }
+    return leader_sets_give(&lead->sets, state);
 }
 
 /* keeper_done -- a worker learns how it went. */
@@ -357,8 +365,7 @@ static void keeper_seek(struct shard_model *model, uint64_t now)
     struct leader_restore *restore = &model->shard->leads[model->number]->restore;
     int status = keeper_alone(model);
 
-    free(restore->state.changes);
-    restore->state = (struct archive_state){0};
+    archive_state_clear(&restore->state);
     restore->finding = true;
     atomic_store_explicit(&restore->over, false, memory_order_relaxed); /* nobody is aside */
     if (status == 0)
@@ -417,6 +424,12 @@ static void keeper_go_on(struct shard_model *model, uint64_t now)
         shard_abort(shard, now);
         return;
     }
+    for (uint32_t w = 0; state->counts != NULL && w < state->workers; w++) {
+        const struct archive_counts *then = &state->counts[w];
+        const struct mode_counts counts = {then->accepted, then->stale, then->non_finite, then->empty};
+        mode_recount(lead->mode, w, &counts);
+    }
+    leader_sets_take(&lead->sets, state);
     log_line(&shard->config.log, LOG_INFO, "model %s goes on at step %llu, from a checkpoint of %u ps%s",
              model->model->name, (unsigned long long)state->step, state->shards,
              state->workers != shard->config.workers ? " and another number of workers" : "");

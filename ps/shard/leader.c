@@ -35,6 +35,8 @@ void leader_model_delete(struct leader_model **lead)
         return;
     mode_delete(&(*lead)->mode);
     leader_checkpoint_delete(*lead);
+    leader_sets_delete(&(*lead)->sets);
+    free((*lead)->contributors);
     free((*lead)->tallies);
     free((*lead)->contributed);
     free((*lead)->leaving);
@@ -105,6 +107,9 @@ int leader_place(struct shard_model *model)
         return error_set(STEPGATE_EINVAL, 0, "use fewer workers, or R = T",
                          "%u workers with %u slots each: a step names at most %u contributions", workers,
                          model->depth, MESSAGE_WORKERS_MAX);
+    int kept = leader_sets_new(model, &lead->sets);
+    if (kept != 0)
+        return kept;
     if (shard->config.declare != NULL) {
         int status = shard->config.declare(shard->config.sets_context, m, model->fingerprint);
         if (status != 0)

@@ -112,6 +112,29 @@ static int resumes_policies(struct stage *stage)
     return resumes_compare(stage, &job, &job);
 }
 
+/* resumes_told -- the newest checkpoint names the contributors of every step before it, those of before the job was killed, too; counters of workers go on. */
+static int resumes_told(struct cluster *c, const struct cluster *whole, const struct store *store,
+                        const uint32_t *sets)
+{
+    const struct archive_state *state = &store->steps[store_newest(store)].state;
+
+    CHECK(c, state->set_count == state->step, "%zu sets are in the checkpoint of step %llu", state->set_count,
+          (unsigned long long)state->step);
+    for (size_t i = 0; i < state->set_count; i++) {
+        uint32_t ranks = 0;
+        for (uint32_t k = 0; k < state->sets[i].count; k++)
+            ranks |= 1u << state->sets[i].ranks[k];
+        CHECK(c, state->sets[i].step == i && ranks == sets[i], "set %zu is of step %llu, ranks %#x, not %#x",
+              i, (unsigned long long)state->sets[i].step, ranks, sets[i]);
+    }
+    for (uint32_t w = 0; w < c->workers; w++) {
+        uint64_t is = cluster_counts(c, w).accepted, right = cluster_counts(whole, w).accepted;
+        CHECK(c, is == right && right > 0, "%llu contributions of worker %u were accepted, not %llu",
+              (unsigned long long)is, w, (unsigned long long)right);
+    }
+    return 0;
+}
+
 /* resumes_sets -- R < T: a job that is killed and goes on, with the sets that another one has recorded. */
 static int resumes_sets(struct stage *stage)
 {
@@ -137,6 +160,10 @@ static int resumes_sets(struct stage *stage)
     for (uint64_t s = RESTART_EVERY; status == 0 && s < RESTART_END; s++)
         if (c->sets[s] != sets[s])
             status = FAIL(stage->ground, "step %llu is made by others", (unsigned long long)s);
+    if (status == 0)
+        status = restart_written(c, 2 * RESTART_EVERY);
+    if (status == 0)
+        status = resumes_told(c, whole, &store, sets);
     if (status == 0)
         status = stage_close(stage);
     while (status != 0 && stage->job_count > 0)

@@ -20,7 +20,7 @@ static void store_forget(struct store_step *step)
         free((char *)(uintptr_t)step->pieces[i].slot);
     }
     free(step->pieces);
-    free(step->state.changes);
+    archive_state_clear(&step->state);
     memset(step, 0, sizeof(*step));
 }
 
@@ -81,10 +81,9 @@ static int store_complete(void *context, const struct archive_model *model, cons
     if (bytes != told)
         return error_set(STEPGATE_EPROTOCOL, 0, "", "%llu bytes are there, %llu were written",
                          (unsigned long long)bytes, (unsigned long long)told);
-    step->state = *state;
-    step->state.changes = malloc((state->count + 1) * sizeof(*state->changes));
-    if (state->count > 0)
-        memcpy(step->state.changes, state->changes, state->count * sizeof(*state->changes));
+    archive_state_clear(&step->state);
+    if (archive_state_copy(state, &step->state) != 0)
+        return -STEPGATE_ENOMEM;
     memcpy(step->fingerprint, model->fingerprint, sizeof(step->fingerprint));
     step->complete = true;
     store->completed++;
@@ -104,12 +103,9 @@ static int store_find(void *context, const struct archive_model *model, uint64_t
             continue;
         if (memcmp(step->fingerprint, model->fingerprint, sizeof(step->fingerprint)) != 0)
             return error_set(STEPGATE_EMISMATCH, 0, "", "the checkpoint is of another model %s", model->name);
-        *state = step->state;
+        int status = archive_state_copy(&step->state, state);
         state->step += store->shift;
-        state->changes = malloc((step->state.count + 1) * sizeof(*state->changes));
-        if (step->state.count > 0)
-            memcpy(state->changes, step->state.changes, step->state.count * sizeof(*state->changes));
-        return 0;
+        return status;
     }
     if (below != UINT64_MAX)
         return error_set(STEPGATE_EPROTOCOL, 0, "", "no checkpoint of %s can be read", model->name);
