@@ -563,10 +563,13 @@ bool shard_finished(const struct shard *shard, int *status)
     return shard->finished;
 }
 
-/* shard_can_rewind -- see shard.h. Who goes back itself may lose somebody once more before anything is placed again. */
+/*
+ * shard_can_rewind -- see shard.h. Who goes back itself may lose somebody once more before anything is placed again; and one that is new may have found a ps that had
+ * not noticed yet that the job goes back.
+ */
 bool shard_can_rewind(const struct shard *shard)
 {
-    bool trained = shard->model_end > 0 || shard->config.again;
+    bool trained = true;
 
     for (uint32_t w = 0; w < shard->config.workers; w++)
         if (shard->members[w].left)

@@ -309,7 +309,7 @@ static int job_join_attempt(void *context, uint64_t now)
 {
     struct stepgate_job *job = context;
 
-    return session_join_try(job->session, now);
+    return rewind_rejoin(job, session_join_try(job->session, now), now);
 }
 
 /* stepgate_job_join -- see job.h. */

@@ -185,8 +185,11 @@ struct model_commit {
 static int model_commit_attempt(void *context, uint64_t now)
 {
     struct model_commit *commit = context;
+    int status = session_join_try(commit->model->job->session, now); /* another session may have to, first */
 
-    return session_commit_try(commit->model->session, now, &commit->info);
+    if (status == 0)
+        status = session_commit_try(commit->model->session, now, &commit->info);
+    return rewind_rejoin(commit->model->job, status, now);
 }
 
 /* model_say -- how steps are made, and which case of copies this worker got. */

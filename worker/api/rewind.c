@@ -366,6 +366,41 @@ int rewind_try(struct stepgate_job *job, uint64_t now)
     return status;
 }
 
+/* rewind_is_new -- has nothing been trained here, and is nothing lost with the session? Worker 0 may have given initial values. */
+static bool rewind_is_new(const struct stepgate_job *job)
+{
+    const struct session_model *model;
+
+    for (size_t m = 0; (model = session_model_at(job->session, m)) != NULL; m++)
+        if (session_model_committed(model) || knob_int(&job->knobs, "task_index") == 0)
+            return false;
+    return true;
+}
+
+/* rewind_rejoin -- see rewind.h. */
+int rewind_rejoin(struct stepgate_job *job, int status, uint64_t now)
+{
+    struct rewind *rewind = &job->rewind;
+    const struct stepgate_error *failure = session_failure(job->session);
+
+    if (status >= 0 || status == -STEPGATE_EAGAIN || !rewind->on || rewind->over || failure == NULL ||
+        !rewind_for(failure) || !rewind_is_new(job) || rewind->row == REWINDS_IN_A_ROW)
+        return status;
+    if (!rewind->tells) {
+        log_line(&job->knobs.log, LOG_WARN, "%s; this worker joins anew", failure->text);
+        rewind->row++;
+        rewind->tells = true;
+        rewind->until = clock_after(now, REWIND_TELL_MS);
+    }
+    if (!session_all_know(job->session) && now < rewind->until)
+        return -STEPGATE_EAGAIN;
+    rewind->tells = false;
+    status = rewind_renew(job, now);
+    rewind_own(job);
+    job_tell(job);
+    return status == 0 ? -STEPGATE_EAGAIN : status;
+}
+
 /* rewind_begun -- see rewind.h. */
 int rewind_begun(struct stepgate_model *model)
 {
@@ -387,7 +422,7 @@ int rewind_begun(struct stepgate_model *model)
 /* rewind_deadline -- see rewind.h. */
 uint64_t rewind_deadline(const struct stepgate_job *job)
 {
-    return job->rewind.state != REWIND_NONE ? job->rewind.until : CLOCK_NEVER;
+    return job->rewind.state != REWIND_NONE || job->rewind.tells ? job->rewind.until : CLOCK_NEVER;
 }
 
 /* rewind_keep -- see rewind.h. */

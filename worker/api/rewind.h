@@ -28,6 +28,7 @@ struct rewind {
     bool on;      /* lost_ps=rewind, and no observer */
     bool over;    /* it cannot: what has failed now has failed for good */
     int state;    /* enum rewind_state */
+    bool tells;   /* one that is new tells every ps before it joins anew */
     unsigned row; /* so often in a row, without a step in between */
     uint64_t until;
     struct stepgate_error cause; /* of the latest */
@@ -46,6 +47,11 @@ int rewind_verdict(struct stepgate_job *job, int status);
 int rewind_under_way(struct stepgate_job *job);
 /* rewind_try -- one move; from NONE only where the session has failed so. 0: the session is sound, or failed for good. Errors: EAGAIN. */
 int rewind_try(struct stepgate_job *job, uint64_t now);
+/*
+ * rewind_rejoin -- a ps was lost while this worker, which is new, still joins or commits its first model: the others go back, and it comes with them. What the call
+ * returns for `status`: EAGAIN where another session has taken the place of the one that failed, and joins.
+ */
+int rewind_rejoin(struct stepgate_job *job, int status, uint64_t now);
 /* rewind_begun -- a model has begun a step: 1 if it is the first one since the job went back. */
 int rewind_begun(struct stepgate_model *model);
 /* rewind_deadline -- when rewind_try must be called at the latest. */
