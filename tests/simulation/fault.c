@@ -9,6 +9,15 @@
 #define FAULT_SILENT_MS 2500 /* until who was given up wakes, at least: every peer's time for it is over */
 #include "worker/session/inside.h"
 
+/* fault_plan_policy -- what becomes of a job in strict mode that loses a worker. What is drawn here changes nothing else of the job. */
+static void fault_plan_policy(struct play *play)
+{
+    struct random_source random;
+
+    random_seed(&random, play->shape.seed ^ UINT64_C(0x706f6c6963));
+    play->shape.shrinks = play->shape.mode < SHAPE_TF && random_chance(&random, 500);
+}
+
 /* play_plan_fault -- which, when, to whom. */
 void play_plan_fault(struct play *play)
 {
@@ -28,6 +37,8 @@ void play_plan_fault(struct play *play)
         play->fault_at = CLOCK_NEVER;
         play->fault_after = random_below(random, (uint64_t)play->shape.steps * play->shape.replicas);
     }
+    if (dies)
+        fault_plan_policy(play);
     play->fault_worker = (uint32_t)random_below(random, play->shape.workers);
     play->fault_ps = (uint32_t)random_below(random, play->shards);
 }
@@ -73,6 +84,7 @@ static void fault_worker_dies(struct play *play)
         !running || !shape_spares(&play->shape) || play->shape.workers == 1; /* somebody must be left */
     play->must_name = running && !shape_spares(&play->shape);
     play->counts->spared += !play->may_fail;
+    play->counts->shrunk += !play->may_fail && play->shape.shrinks;
 }
 
 /* fault_link -- a connection between a worker and a ps that stands, at its active end; NULL: there is none. */
@@ -159,13 +171,13 @@ void play_break_connections(struct play *play, uint64_t now)
         play->break_at = CLOCK_NEVER;
 }
 
-/* fault_plan_thaw -- whoever was given up may wake, and must find out; not where the job is already to end by its own error. */
+/* fault_plan_thaw -- whoever was given up may wake, and must find out; not where the others have shrunk, and the values it reads may be gone. */
 static void fault_plan_thaw(struct play *play, uint64_t now)
 {
     struct random_source random;
 
     random_seed(&random, play->shape.seed ^ UINT64_C(0x77616b65));
-    if (!random_chance(&random, 500))
+    if (play->shape.shrinks || !random_chance(&random, 500))
         return;
     play->thaw_at = now + (FAULT_SILENT_MS + random_below(&random, FAULT_SILENT_MS)) * CLOCK_MS;
     play->wakes_late = true;

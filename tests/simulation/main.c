@@ -143,6 +143,7 @@ static uint64_t campaign_modes(const struct play_counts *c, bool judge)
         {"pulls of a newer step", c->newer_pulls, 2},
         {"torn pulls repeated", c->pull_retries, 20},
         {"jobs that went on without one", c->spared, 40},
+        {"jobs that shrank", c->shrunk, 100},
         {"jobs that nobody could finish", c->failed_gone, 300},
         {"jobs in which all waited", c->failed_stuck, 60},
     };

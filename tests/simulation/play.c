@@ -133,6 +133,7 @@ static int play_make_ps(struct play *play, uint32_t s)
         .join_timeout_ms = PLAY_JOIN_MS,
         .liveness_ms = PLAY_LIVENESS_MS,
         .reconnect = play->rebuilds ? PLAY_RECONNECT : 0,
+        .lost = play->shape.shrinks ? MODE_LOST_SHRINK : MODE_LOST_FAIL,
         .close_timeout_ms = 500};
     config.fabrics[0] = (struct shard_fabric){ps->fabric, ps->queue};
     ps->play = play;

@@ -15,7 +15,7 @@ struct play_counts {
     uint64_t modes[SHAPE_MODES], policies[MODEL_SKIP + 1], optimizers[MODEL_ADAMW + 1], torch, averages,
         clipped_norms, clipped_values, clipped_contributions;
     uint64_t wide, narrow, other_gradients, frozen_variables, sparse, assigned, aux, weighted;
-    uint64_t killed_workers, killed_ps, frozen, thawed, woken, partitions, disconnects, left, spared;
+    uint64_t killed_workers, killed_ps, frozen, thawed, woken, partitions, disconnects, left, spared, shrunk;
     uint64_t broken, rebuilt, rebuilt_jobs;
     uint64_t paused_workers, paused_ps, parted_workers, parted_ps, pauses_over;
     uint64_t failed_non_finite, failed_gone, failed_stuck;

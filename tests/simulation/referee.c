@@ -92,18 +92,31 @@ static void referee_commit(struct referee *f, bool applies)
 
 /* strict: lockstep, or the first R of the workers */
 
+/* referee_strict_needed -- contributions that the step takes of distinct workers: R, or those that are there or have come. */
+static uint32_t referee_strict_needed(const struct referee *f)
+{
+    uint32_t possible = 0;
+
+    for (uint32_t r = 0; r < f->shape->workers; r++)
+        possible += !f->worker[r].gone || f->worker[r].handed > 0;
+    return f->shape->shrinks && possible < f->shape->replicas ? possible : f->shape->replicas;
+}
+
 /* referee_strict_full -- is the set complete, whatever may still come? */
 static bool referee_strict_full(const struct referee *f)
 {
     uint32_t in = 0;
-    bool all = true;
+    bool all = true, some = false;
 
     for (uint32_t r = 0; r < f->shape->workers; r++) {
-        all = all && f->worker[r].handed == shape_quota(f->shape, r);
+        bool without = f->shape->shrinks && f->worker[r].gone,
+             whole = f->worker[r].handed == shape_quota(f->shape, r);
+        all = all && (whole || without);
+        some = some || whole;
         for (uint32_t i = 0; i < f->worker[r].handed; i++)
             in += f->worker[r].entries[i].state == REFEREE_IN;
     }
-    return f->shape->mode == SHAPE_MORE ? all : in == f->shape->replicas;
+    return f->shape->mode == SHAPE_MORE ? all && some : in > 0 && in == referee_strict_needed(f);
 }
 
 /* referee_strict_hopeless -- can the step not be completed, and does somebody who is there wait for it? */
@@ -122,7 +135,7 @@ static bool referee_strict_hopeless(const struct referee *f, uint32_t *lost)
             *lost = r;
     }
     uint32_t needed = f->shape->mode == SHAPE_MORE ? f->shape->workers : f->shape->replicas;
-    return waits && possible < needed;
+    return waits && possible < needed && !f->shape->shrinks;
 }
 
 /* referee_strict_everybody -- has everybody who is there handed in? */
@@ -470,6 +483,8 @@ void referee_gone(struct referee *f, uint32_t rank)
     if (f->failure != 0 || f->worker[rank].gone)
         return;
     f->worker[rank].gone = true;
+    if (f->shape->shrinks && !f->full && f->worker[rank].handed < shape_quota(f->shape, rank))
+        f->worker[rank].handed = 0; /* a part of what it gives to a step is of no use without the rest */
     if (f->shape->mode == SHAPE_TF)
         tf_model_gone(&f->tf, (int)rank);
     referee_settle(f);

@@ -41,6 +41,7 @@ struct shape {
     uint32_t steps;             /* a worker that gets a step from here on is done */
     uint32_t tokens;            /* tf: initial ones */
     uint32_t bound;             /* bounded */
+    bool shrinks;               /* strict: R becomes what those that are left can give */
     int non_finite;             /* enum model_non_finite */
     int optimizer;              /* enum model_optimizer */
     bool torch;
@@ -80,7 +81,7 @@ static inline bool shape_alone(const struct shape *shape)
 static inline bool shape_spares(const struct shape *shape)
 {
     return shape->mode == SHAPE_TF || shape_alone(shape) ||
-           (shape->mode == SHAPE_FEWER && shape->workers > shape->replicas);
+           (shape->mode == SHAPE_FEWER && shape->workers > shape->replicas) || shape->shrinks;
 }
 /* shape_moves -- is the variable changed by gradients? */
 static inline bool shape_moves(const struct shape_variable *v)

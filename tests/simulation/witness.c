@@ -165,7 +165,9 @@ void trainee_check_told(struct trainee *t, const struct stepgate_step_info *info
     if (shape_lockstep(t->shape) && info->step != t->log->count / quota)
         trainee_wrong(t, "began step %llu after %zu contributions", (unsigned long long)info->step,
                       t->log->count);
-    if (info->replicas_to_aggregate != t->shape->replicas || info->total_num_replicas == 0 ||
+    bool shrunk = t->shape->shrinks && info->replicas_to_aggregate > 0 &&
+                  info->replicas_to_aggregate < t->shape->replicas;
+    if ((info->replicas_to_aggregate != t->shape->replicas && !shrunk) || info->total_num_replicas == 0 ||
         info->total_num_replicas > t->shape->workers)
         trainee_wrong(t, "R is said to be %u, T %u", info->replicas_to_aggregate, info->total_num_replicas);
 }
