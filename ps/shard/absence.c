@@ -59,10 +59,8 @@ static bool absence_spares(const struct shard_model *model, uint32_t rank)
         return !model->shares[rank].checked;
     if (model->phase != PHASE_RUNNING)
         return false;
-    if (model->model->update != MODEL_STRICT || shard->config.lost == MODE_LOST_WAIT)
+    if (model->model->update != MODEL_STRICT || shard->config.lost != MODE_LOST_FAIL)
         return true;
-    if (shard->config.lost == MODE_LOST_SHRINK)
-        return absence_there(shard) > 0;
     return !model_lockstep(model->model, workers); /* whether a step lacks it the mode finds out */
 }
 

@@ -141,15 +141,6 @@ static void judge_woken(struct play *play, uint32_t w)
         play_wrong(play, "worker %u, which was given up, failed with %d: %s", w, code, error->text);
 }
 
-/* judge_last -- with policy shrink: was the loss of a worker heard of when all others had left? Then nobody is left to shrink to, and a ps ends with that loss. */
-static bool judge_last(const struct play *play, int status)
-{
-    for (uint32_t w = 0; w < play->shape.workers; w++)
-        if (play->worker[w].trainee.state != TRAINEE_DONE && !play_given_up(play, w))
-            return false;
-    return play->shape.shrinks && play->fault_done && status == -STEPGATE_ELOST;
-}
-
 /* judge_workers -- how each ended. */
 static void judge_workers(struct play *play)
 {
@@ -168,8 +159,7 @@ static void judge_workers(struct play *play)
             play_wrong(play, "worker %u is done with a job that failed", w);
     }
     for (uint32_t s = 0; s < play->shards; s++)
-        if (!play->may_fail && !left && play->referee.failure == 0 && play->ps[s].status != 0 &&
-            !judge_last(play, play->ps[s].status))
+        if (!play->may_fail && !left && play->referee.failure == 0 && play->ps[s].status != 0)
             play_wrong(play, "ps %u ended with %d without a fault", s, play->ps[s].status);
 }
 
