@@ -101,8 +101,14 @@ static int shard_accept_worker(struct shard *shard, unsigned fabric, struct step
     link_close(&member->control);
     if (member->domain != NULL)
         member->domain->transport->domain_delete(&member->domain);
-    if (in->transport->domain_new(in, &member->domain) != 0)
-        return STEPGATE_ENOMEM;
+    int status = in->transport->domain_new(in, &member->domain);
+    if (status != 0) {
+        struct stepgate_error error;
+        error_save(&error);
+        log_line(&shard->config.log, LOG_WARN, "worker %u could not be accepted: %s", theirs->rank,
+                 error.text);
+        return -status;
+    }
     member->fabric = fabric;
     link_init(&member->control, shard->config.secret, shard->config.liveness_ms);
     struct hello hello = shard->hello;

@@ -97,6 +97,15 @@ static int connection_check_hello(const void *hello, uint32_t bytes)
     return 0;
 }
 
+/* connection_fail -- for the reason that is this thread's last error. */
+static void connection_fail(struct shm_endpoint *endpoint)
+{
+    struct stepgate_error error;
+
+    error_save(&error);
+    shm_endpoint_break(endpoint, error.code, NULL, "%s: %s", endpoint->address, error.text);
+}
+
 /* connection_ask -- sends the request. */
 static void connection_ask(struct shm_endpoint *endpoint)
 {
@@ -120,11 +129,10 @@ static void connection_ask(struct shm_endpoint *endpoint)
         shm_endpoint_break(endpoint, STEPGATE_EREFUSED, NULL, "the listener at %s hung up",
                            endpoint->address);
     else if (status < 0)
-        shm_endpoint_break(endpoint, -status, "raise the limit: ulimit -n", "cannot send a request to %s",
-                           endpoint->address);
-    else if ((status = shm_queue_watch(endpoint->queue, endpoint->fd, EPOLLIN, &endpoint->watch)) < 0)
-        shm_endpoint_break(endpoint, -status, "raise the limit: ulimit -n",
-                           "cannot wait for the answer of %s", endpoint->address);
+        shm_endpoint_break(endpoint, -status, "raise the limit: ulimit -n", "cannot send a request to %s: %s",
+                           endpoint->address, strerror(errno));
+    else if (shm_queue_watch(endpoint->queue, endpoint->fd, EPOLLIN, &endpoint->watch) < 0)
+        connection_fail(endpoint);
 }
 
 /* connection_call -- connects, if the listener's queue is not full. */
@@ -178,22 +186,21 @@ static void connection_accepted(struct shm_endpoint *endpoint, struct shm_frame 
     endpoint->bell = frame->fds[1];
     frame->fds[1] = -1;
     if (frame->operations < SHM_OPERATIONS_LEAST || frame->operations > endpoint->operations ||
-        frame->length != connection_segment_bytes(frame->operations) ||
-        !shm_doorbell_is_one(endpoint->bell)) {
+        frame->length != connection_segment_bytes(frame->operations)) {
         shm_endpoint_break(endpoint, STEPGATE_EPROTOCOL, "use the same version on both sides",
                            "the answer of %s makes no sense", endpoint->address);
         return;
     }
-    int status = shm_segment_map(frame->fds[0], frame->length, true, &segment);
+    int status = shm_doorbell_check(endpoint->bell);
+    if (status == 0)
+        status = shm_segment_map(frame->fds[0], frame->length, true, &segment);
     if (status == 0) {
         status = connection_up(endpoint, segment, frame->operations, true);
         if (status < 0)
             shm_segment_unref(&segment);
     }
     if (status < 0) {
-        struct stepgate_error error;
-        error_save(&error);
-        shm_endpoint_break(endpoint, -status, NULL, "%s: %s", endpoint->address, error.text);
+        connection_fail(endpoint);
         return;
     }
     endpoint->queue->waiting--;
@@ -307,13 +314,18 @@ static int connection_answer(struct shm_endpoint *endpoint, const struct shm_req
     frame.fds[0] = segment->fd;
     frame.fds[1] = endpoint->queue->bell;
     status = shm_frame_send(endpoint->fd, &frame);
+    int os_errno = errno;
     shm_segment_close(segment);
-    if (status < 0) {
+    if (status < 0)
         endpoint->connected_due = false;
-        shm_endpoint_break(endpoint, status == -STEPGATE_EPEER ? STEPGATE_EPEER : -status, NULL,
+    if (status == -STEPGATE_EPEER) {
+        shm_endpoint_break(endpoint, STEPGATE_EPEER, NULL,
                            "the peer, process %d, was gone before it was accepted", endpoint->pid);
+        return 0;
     }
-    return 0;
+    return status == 0 ? 0
+                       : error_set(-status, os_errno, "raise the limit: ulimit -n",
+                                   "cannot send the answer to process %d", endpoint->pid);
 }
 
 /* shm_endpoint_accept -- from here on the socket is the endpoint's, whichever queue it was on. */

@@ -23,18 +23,21 @@ int shm_doorbell_new(void)
     return error_set(STEPGATE_ESYSTEM, errno, NULL, "cannot make a doorbell");
 }
 
-/* shm_doorbell_is_one -- only procfs tells what kind of anonymous file a descriptor is. */
-bool shm_doorbell_is_one(int fd)
+/* shm_doorbell_check -- only procfs tells what kind of anonymous file a descriptor is. */
+int shm_doorbell_check(int fd)
 {
     static const char kind[] = "anon_inode:[eventfd]";
     char path[32], target[sizeof(kind) + 1];
     int flags = fcntl(fd, F_GETFL);
 
-    if (flags < 0 || (flags & O_NONBLOCK) == 0)
-        return false;
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    ssize_t length = readlink(path, target, sizeof(target));
-    return length == (ssize_t)(sizeof(kind) - 1) && memcmp(target, kind, sizeof(kind) - 1) == 0;
+    ssize_t length = flags < 0 ? -1 : readlink(path, target, sizeof(target));
+    if (length < 0)
+        return error_set(STEPGATE_ESYSTEM, errno, "mount /proc", "cannot look at a descriptor of the peer's");
+    if ((flags & O_NONBLOCK) == 0 || length != (ssize_t)(sizeof(kind) - 1) ||
+        memcmp(target, kind, sizeof(kind) - 1) != 0)
+        return error_set(STEPGATE_EPROTOCOL, 0, NULL, "the peer sent something else than a doorbell");
+    return 0;
 }
 
 /* shm_doorbell_ring -- EAGAIN means that it rings already. */

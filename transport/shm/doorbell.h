@@ -3,12 +3,10 @@
 #ifndef TRANSPORT_SHM_DOORBELL_H
 #define TRANSPORT_SHM_DOORBELL_H
 
-#include <stdbool.h>
-
 /* shm_doorbell_new -- a descriptor, or a negative code. Errors: ELIMIT, ESYSTEM. */
 int shm_doorbell_new(void);
-/* shm_doorbell_is_one -- is a descriptor that a peer sent an eventfd that does not block? Anything else could hold the ringer up. */
-bool shm_doorbell_is_one(int fd);
+/* shm_doorbell_check -- a descriptor that a peer sent must be an eventfd that does not block: anything else could hold the ringer up. Errors: EPROTOCOL (it is not), ESYSTEM (it can't be seen). */
+int shm_doorbell_check(int fd);
 /* shm_doorbell_ring -- makes it readable. Keeps errno. */
 void shm_doorbell_ring(int fd);
 /* shm_doorbell_clear -- makes it quiet again. */

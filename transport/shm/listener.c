@@ -211,9 +211,11 @@ void shm_caller_look(struct shm_caller *caller)
         caller_refuse(caller, -status);
         return;
     }
-    if (frame.kind != SHM_FRAME_REQUEST || frame.operations == 0 || !shm_doorbell_is_one(frame.fds[0])) {
+    status = frame.kind != SHM_FRAME_REQUEST || frame.operations == 0 ? -STEPGATE_EPROTOCOL
+                                                                      : shm_doorbell_check(frame.fds[0]);
+    if (status < 0) {
         shm_frame_drop(&frame);
-        caller_refuse(caller, STEPGATE_EPROTOCOL);
+        caller_refuse(caller, -status);
         return;
     }
     struct shm_request *request = calloc(1, sizeof(*request));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "transport/shm/remote.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -59,6 +60,7 @@ static int remote_give(struct shm_endpoint *endpoint, const struct shm_region *r
                                     .access = given->access,
                                     .fds = {fd, -1}};
     int status = shm_frame_send(endpoint->fd, &frame);
+    int os_errno = errno;
     if (narrowed)
         close(fd);
     switch (status) {
@@ -68,7 +70,7 @@ static int remote_give(struct shm_endpoint *endpoint, const struct shm_region *r
     case -STEPGATE_EPEER:
         return error_set(STEPGATE_EPEER, 0, NULL, "the peer, process %d, is gone", endpoint->pid);
     default:
-        return error_set(-status, 0, "raise the limit: ulimit -n", "cannot send memory to process %d",
+        return error_set(-status, os_errno, "raise the limit: ulimit -n", "cannot send memory to process %d",
                          endpoint->pid);
     }
 }

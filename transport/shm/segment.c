@@ -258,10 +258,12 @@ int shm_segment_map(int fd, uint64_t length, bool writable, struct shm_segment *
     int seals = fcntl(fd, F_GET_SEALS);
 
     if (seals < 0 || (seals & SEGMENT_SEALS) != SEGMENT_SEALS)
-        return error_set(STEPGATE_EPROTOCOL, 0, NULL,
+        return error_set(STEPGATE_EPROTOCOL, seals < 0 ? errno : 0, NULL,
                          "the peer's memory is not sealed against changes of its length");
-    if (fstat(fd, &about) != 0 || about.st_size <= 0 || length == 0 ||
-        length > (uint64_t)INT64_MAX - SEGMENT_HUGE || length > (uint64_t)about.st_size)
+    if (fstat(fd, &about) != 0)
+        return error_set(STEPGATE_ESYSTEM, errno, NULL, "cannot look at the peer's memory");
+    if (about.st_size <= 0 || length == 0 || length > (uint64_t)INT64_MAX - SEGMENT_HUGE ||
+        length > (uint64_t)about.st_size)
         return error_set(STEPGATE_EPROTOCOL, 0, NULL,
                          "the peer's memory is shorter than the %llu bytes that it said",
                          (unsigned long long)length);

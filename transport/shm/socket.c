@@ -69,7 +69,7 @@ static int socket_bind_free(int fd, uint16_t *port)
     int refused = EADDRINUSE;
 
     if (shm_number(&start) < 0)
-        return EIO;
+        return errno;
     for (uint64_t i = 0; i < SOCKET_PORTS && refused == EADDRINUSE; i++) {
         *port = (uint16_t)(SOCKET_PORT_FIRST + (start % SOCKET_PORTS + i) % SOCKET_PORTS);
         refused = socket_bind(fd, *port);
