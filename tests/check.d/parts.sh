@@ -90,9 +90,10 @@ scenarios() {
 }
 
 part_simulation() {
-    local seeds=1500 tf=10000
-    [ "$CHECK_MODE" != quick ] || seeds=200 tf=500
-    [ "$CHECK_MODE" != full ] || seeds=20000
+    local seeds=1500 tf=10000 every=31
+    [ "$CHECK_MODE" != quick ] || seeds=200 tf=500 every=97
+    [ "$CHECK_MODE" != full ] || seeds=20000 every=1
+    aside tally "each $every. call that can fail does so once" 1500 build/bin/stepgate-faults --every "$every"
     aside tally "simulation of $seeds jobs" 1200 build/bin/stepgate-simulation --seeds "$seeds"
     aside tally "simulation of $tf jobs in tf mode against a model of it" 300 build/bin/stepgate-simulation --mode tf --seeds "$tf"
     aside scenarios build
@@ -122,7 +123,8 @@ part_clang() {
 }
 
 part_sanitize() {
-    local script
+    local script every=101
+    [ "${CHECK_MODE:-}" != full ] || every=1
     export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1
     build_in build/asan -DSTEPGATE_SANITIZE=address -DCMAKE_BUILD_TYPE=RelWithDebInfo || return
     aside unit_in build/asan
@@ -130,6 +132,7 @@ part_sanitize() {
     aside tally "asan conformance shm" 200 build/asan/bin/stepgate-conformance --transport shm --quick
     aside tally "asan simulation" 300 build/asan/bin/stepgate-simulation --seeds 200
     aside tally "asan simulation in tf mode" 300 build/asan/bin/stepgate-simulation --mode tf --seeds 200
+    aside tally "asan: each $every. call that can fail does so once" 3000 build/asan/bin/stepgate-faults --every "$every"
     aside scenarios build/asan --seeds 1
     for script in bad_input_is_one_line_with_a_remedy ckpt_lists_verifies_prints_and_converts example_loop_finds_the_line job_started_by_hand killed_ps_ends_the_job \
         killed_worker_ends_the_job process_that_never_comes run_leaves_nothing_of_a_training_job; do
