@@ -147,7 +147,7 @@ int main(int argc, char **argv)
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     struct trial_ground ground = {.transport = "shm", .host = "127.0.0.1"};
-    char work[] = "/tmp/stepgate-faults-XXXXXX";
+    char work[] = P_tmpdir "/stepgate-faults-XXXXXX";
     const char *only = NULL;
     uint64_t every = 1, point = 0;
     unsigned passed = 0, failed = 0;
