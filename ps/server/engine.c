@@ -462,6 +462,12 @@ bool engine_can_rewind(const struct engine *engine)
     return engine->settings->rewinds && shard_can_rewind(engine->shard);
 }
 
+/* engine_has_models -- of the shard. */
+bool engine_has_models(const struct engine *engine)
+{
+    return shard_has_models(engine->shard);
+}
+
 /* engine_address -- with the real port. */
 const char *engine_address(const struct engine *engine)
 {

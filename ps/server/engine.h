@@ -23,12 +23,14 @@ int engine_open(const struct settings *settings, struct waiter *waiter, struct e
 const char *engine_device(const struct engine *engine);
 /* engine_need -- are the system's limits large enough? tell: see need.h. */
 int engine_need(const struct engine *engine, void (*tell)(void *context, const char *line), void *context);
-/* engine_make -- lanes and shard, which listens; again: it is not the first one of this ps. The binding must outlive it. Errors: those of shard_new, sets_open, checkpoints_open. */
+/* engine_make -- lanes and shard, which listens; again: the ps goes back to a checkpoint, which must be there. The binding must outlive it. Errors: those of shard_new, sets_open, checkpoints_open. */
 int engine_make(struct engine *engine, const struct binding *binding, bool again);
 /* engine_serve -- until the job ends, or *stop is set and the waiter woken (then 0). In the caller's thread, and in threads of lanes. */
 int engine_serve(struct engine *engine, atomic_bool *stop);
 /* engine_can_rewind -- after it has failed: may this ps go back to a checkpoint? */
 bool engine_can_rewind(const struct engine *engine);
+/* engine_has_models -- see shard_has_models. */
+bool engine_has_models(const struct engine *engine);
 /* engine_address -- where it listens. */
 const char *engine_address(const struct engine *engine);
 void engine_stats(const struct engine *engine, struct shard_stats *out);

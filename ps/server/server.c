@@ -30,6 +30,7 @@ struct stepgate_server {
     struct engine *engine;    /* NULL: it is being made anew */
     struct shard_stats stats; /* of the engine before, for as long */
     char address[STEPGATE_ADDRESS_BYTES];
+    bool again;                  /* it goes back: there must be a checkpoint */
     unsigned rewinds;            /* in a row, without a step in between */
     struct stepgate_error cause; /* of the first of them */
     atomic_bool stop;            /* asked to stop: release store in _stop, acquire load in engine_serve */
@@ -172,6 +173,7 @@ static bool server_goes_back(struct stepgate_server *server, int status)
     engine_stats(server->engine, &server->stats);
     if (status == 0 || !rewind_for(&why) || !engine_can_rewind(server->engine))
         return false;
+    server->again = engine_has_models(server->engine);
     if (server->stats.steps > 0)
         server->rewinds = 0;
     if (server->rewinds == 0)
@@ -197,7 +199,7 @@ static int server_renew(struct stepgate_server *server)
     int status = engine_open(&server->settings, server->waiter, &engine);
 
     if (status == 0)
-        status = engine_make(engine, server->binding, true);
+        status = engine_make(engine, server->binding, server->again);
     if (status != 0) {
         engine_delete(&engine);
         return status;

@@ -579,6 +579,12 @@ bool shard_can_rewind(const struct shard *shard)
     return trained;
 }
 
+/* shard_has_models -- see shard.h. */
+bool shard_has_models(const struct shard *shard)
+{
+    return shard->model_end > 0 || shard->config.again;
+}
+
 /* shard_stats -- a copy of the counters. */
 void shard_stats(const struct shard *shard, struct shard_stats *out)
 {

@@ -78,7 +78,10 @@ int session_model_again(struct session *session, struct model *declared, struct 
 /* session_attached -- see session.h. */
 void *session_attached(const struct session_model *model, uint32_t variable, int use)
 {
-    const struct session_variable *v = &model->variables[variable];
+    const struct session_variable *v;
 
+    if (model->variables == NULL) /* not committed yet */
+        return NULL;
+    v = &model->variables[variable];
     return use == STEPGATE_USE_GRADIENT ? v->caller_gradient : v->caller_parameter;
 }

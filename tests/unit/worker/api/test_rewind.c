@@ -464,6 +464,34 @@ static void without_what_was_trained_nobody_begins_anew(void **state)
     stepgate_job_delete(&c.worker[0].job);
 }
 
+static void before_anything_is_trained_the_job_begins_as_it_came(void **state)
+{
+    int64_t until = cluster_now() + CROWD_MS;
+    struct crowd c;
+
+    (void)state;
+    nftw(folder, sweep, 8, FTW_DEPTH | FTW_PHYS);
+    crowd_serve(&c, 2, 2, server_knobs);
+    c.knobs = rewinds;
+    c.sizes = sizes;
+    crowd_enter(&c, 1); /* worker 0 comes later: nobody has committed */
+    stop(&c, 1);
+    while (stepgate_job_progress(c.worker[1].job) == 0) {
+        assert_true(cluster_now() < until);
+        cluster_pause(1);
+    }
+    start(&c, 1);
+    crowd_enter(&c, 0);
+    crowd_commit(&c);
+    for (uint64_t k = 0; k < 3; k++) {
+        begin(&c, k, 0);
+        values(&c, k);
+        finish(&c);
+    }
+    begin(&c, 3, 0);
+    down(&c);
+}
+
 static void a_ps_that_waits_for_another_one_can_be_stopped(void **state)
 {
     struct crowd c;
@@ -510,6 +538,7 @@ int main(void)
         cmocka_unit_test(who_does_not_come_back_is_named_with_the_cause),
         cmocka_unit_test(a_ps_that_is_lost_again_and_again_ends_the_job),
         cmocka_unit_test(without_what_was_trained_nobody_begins_anew),
+        cmocka_unit_test(before_anything_is_trained_the_job_begins_as_it_came),
         cmocka_unit_test(a_ps_that_waits_for_another_one_can_be_stopped),
         cmocka_unit_test(without_a_checkpoint_to_go_back_to_it_is_refused_at_the_start),
     };
