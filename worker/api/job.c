@@ -436,6 +436,8 @@ int stepgate_job_progress(struct stepgate_job *job)
     job_lock(job);
     session_progress(job->session, clock_now());
     status = rewind_verdict(job, session_error(job->session));
+    if (!knob_bool(&job->knobs, "service"))
+        rewind_attend(job, clock_now()); /* there is no thread that does */
     job_unlock(job);
     return status;
 }

@@ -401,6 +401,15 @@ int rewind_rejoin(struct stepgate_job *job, int status, uint64_t now)
     return status == 0 ? -STEPGATE_EAGAIN : status;
 }
 
+/* rewind_attend -- see rewind.h. begin says how it ended. */
+void rewind_attend(struct stepgate_job *job, uint64_t now)
+{
+    if (job->rewind.state != REWIND_NONE)
+        (void)rewind_try(job, now);
+    else if (job->rewind.tells && now >= job->rewind.until)
+        job_tell(job);
+}
+
 /* rewind_begun -- see rewind.h. */
 int rewind_begun(struct stepgate_model *model)
 {

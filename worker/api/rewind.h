@@ -52,6 +52,8 @@ int rewind_try(struct stepgate_job *job, uint64_t now);
  * returns for `status`: EAGAIN where another session has taken the place of the one that failed, and joins.
  */
 int rewind_rejoin(struct stepgate_job *job, int status, uint64_t now);
+/* rewind_attend -- between the program's calls: moves on, and wakes whoever waits for the job's descriptor when a deadline here is over. */
+void rewind_attend(struct stepgate_job *job, uint64_t now);
 /* rewind_begun -- a model has begun a step: 1 if it is the first one since the job went back. */
 int rewind_begun(struct stepgate_model *model);
 /* rewind_deadline -- when rewind_try must be called at the latest. */

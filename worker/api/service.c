@@ -30,8 +30,7 @@ static void *service_run(void *context)
             continue;
         if (job->sleepers == 0) {
             session_progress(job->session, clock_now());
-            if (job->rewind.state != REWIND_NONE)
-                (void)rewind_try(job, clock_now()); /* begin says how it ended */
+            rewind_attend(job, clock_now());
         }
         if (session_rebuilds(job->session))
             next = SERVICE_MS_REBUILD;
