@@ -1,26 +1,20 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""faults.py CASE [ARGUMENT] -- what a program in Python sees when something goes wrong. Says `seen` at the end of what it had to see."""
+"""faults.py CASE [FOLDER] -- what a program in Python sees when something goes wrong. Says `seen` at the end of what it had to see."""
+import itertools
 import os
 import signal
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Callable
 
 import numpy as np
 
 import stepgate
+from expect import raised
 from stepgate import Code
-
-
-def raised(kind: type[BaseException], call: Callable[[], object]) -> BaseException:
-    """What a call must raise."""
-    try:
-        call()
-    except kind as error:
-        return error
-    raise AssertionError(f"no {kind.__name__} was raised")
 
 
 def small(job: stepgate.Job, shape: tuple[int, ...] = (3,)) -> stepgate.Model:
@@ -91,19 +85,30 @@ def interrupted(call: Callable[[], object]) -> None:
     timer.join()
 
 
-def interrupts() -> None:
+def until(call: Callable[[], bool]) -> None:
+    """Waits for what another process does."""
+    begin = time.monotonic()
+    while not call():
+        assert time.monotonic() - begin < 30, "another process has not come so far"
+        time.sleep(0.01)
+
+
+def interrupts(folder: Path) -> None:
     """Every wait, and after it the job goes on as if nothing had been. Rank 1 comes late to each of them."""
     with stepgate.Job() as job:
         model = small(job)
+        waits = itertools.count()
 
         def late(call: Callable[[], object]) -> None:
+            seen = folder / f"wait-{next(waits)}"
             if job.rank == 0:
                 interrupted(call)
                 error = raised(stepgate.TimedOut, lambda: call(timeout=0.1))
                 assert isinstance(error, TimeoutError) and error.code == Code.ETIMEOUT and error.waited >= 0.1, vars(error)
                 assert "within 1 ms" not in error.text and "waiting for" in error.text, error
+                seen.touch()
             else:
-                time.sleep(0.5)
+                until(seen.exists)
 
         late(model.commit)
         model.commit()
@@ -207,4 +212,4 @@ def ended() -> None:
         print("seen", flush=True)
 
 
-{name: case for name, case in globals().items() if callable(case)}[sys.argv[1]]()
+{name: case for name, case in globals().items() if callable(case)}[sys.argv[1]](*map(Path, sys.argv[2:]))

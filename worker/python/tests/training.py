@@ -10,6 +10,7 @@ from torch import nn
 
 import stepgate
 import stepgate.torch
+from expect import raised
 from stepgate import Code, Verdict
 
 LIMIT = 1e-12  # all in float64
@@ -33,14 +34,6 @@ def same(what: str, ours: nn.Module, theirs: nn.Module, limit: float = LIMIT) ->
     for (name, a), b in zip(ours.state_dict().items(), theirs.state_dict().values()):
         worst = (a.double() - b.double()).abs().max().item()
         assert worst <= limit, f"{what}: {name} differs by {worst}"
-
-
-def raised(kind: type[BaseException], call: Callable[[], object]) -> BaseException:
-    try:
-        call()
-    except kind as error:
-        return error
-    raise AssertionError(f"no {kind.__name__} was raised")
 
 
 class Both:
