@@ -46,8 +46,7 @@ struct knob_row {
     const char *choices; /* "spin|adaptive|sleep" */
 };
 
-/* Places in the choices of the table. */
-/* From KNOB_TRANSPORT_OTHERS on: the places of the registry. */
+/* Places in the choices of the table; from KNOB_TRANSPORT_OTHERS on those of the registry. */
 enum knob_transport {
     KNOB_TRANSPORT_AUTO = 0,
     KNOB_TRANSPORT_SHM = 1,
