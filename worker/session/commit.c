@@ -37,7 +37,8 @@ int session_model_add(struct session *session, const char *name, struct session_
             return error_set(STEPGATE_EALREADY, 0, "give each model a name of its own",
                              "the job has a model %s already", name);
     if (session->model_count >= SLOT_MODELS_MAX)
-        return error_set(STEPGATE_EINVAL, 0, "", "a job has at most %u models", SLOT_MODELS_MAX);
+        return error_set(STEPGATE_EINVAL, 0, "make one model of variables that are updated together",
+                         "a job has at most %u models", SLOT_MODELS_MAX);
     struct session_model **more =
         realloc(session->models, (session->model_count + 1) * sizeof(struct session_model *));
     if (more == NULL)

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""MXNet's names of optimizers and their parameters, as keys of a model."""
+from __future__ import annotations
+
+from stepgate.error import error
+from stepgate.options import Value
+from stepgate.structure import Code
+
+_NAMES = {"nag": "nesterov"}
+_PARAMETERS = {"wd": "l2_decay", "clip_gradient": "clip_value"}
+_DEFAULTS: dict[str, dict[str, Value]] = {"nag": {"momentum": 0.0}, "adam": {"learning_rate": 0.001}, "adamw": {"learning_rate": 0.001}}
+_OTHERWISE = ("adagrad", "rmsprop")  # where MXNet's formula is another
+
+
+def keys_of(name: str, parameters: dict[str, Value]) -> tuple[dict[str, Value], float]:
+    """Keys of a model, and by how much gradients are scaled. What no model knows it refuses itself."""
+    keys = {**_DEFAULTS.get(name, {}), **{_PARAMETERS.get(key, key): value for key, value in parameters.items()}}
+    scale = keys.pop("rescale_grad", 1.0)
+    if not isinstance(scale, (int, float)):
+        raise error(Code.EINVAL, f"rescale_grad is a number, not {scale!r}")
+    if name in _OTHERWISE and "formula" not in keys:
+        raise error(Code.ENOTSUP, f"MXNet's formula of {name} is not there", "choose formula=\"tf\" or \"torch\"")
+    if keys.get("clip_value") is None or float(keys["clip_value"] or 0) < 0:  # MXNet's ways to say that nothing is clipped
+        keys.pop("clip_value", None)
+    if name == "sgd" and "momentum" in keys:
+        if keys["momentum"]:
+            name = "momentum"
+        else:
+            del keys["momentum"]
+    return {"optimizer": _NAMES.get(name, name), **keys}, float(scale)
+
+
+__all__ = ["keys_of"]
