@@ -1,10 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """kvstore.py CASE... -- the rules of docs/kvstore.md, each a case: stores of one job, and what they must hold by MXNet's rules, computed here with numpy."""
+import os
+import signal
 import sys
-from typing import Callable, Iterator, Optional
+import time
+from typing import Callable, Iterator
 
 import numpy as np
+from expect import raised
 
 import stepgate
 import stepgate.kvstore
@@ -12,14 +16,6 @@ from stepgate import Code
 from stepgate.kvstore import KVStore, RowSparse
 
 SHAPE = (3, 4)
-
-
-def raised(kind: type[BaseException], call: Callable[[], object]) -> BaseException:
-    try:
-        call()
-    except kind as error:
-        return error
-    raise AssertionError(f"no {kind.__name__} was raised")
 
 
 def noise(*seed: int, shape: tuple[int, ...] = SHAPE, dtype: type = np.float32) -> np.ndarray:
@@ -68,6 +64,32 @@ def keys_come_in_any_order(kv: KVStore) -> None:
             assert (kv.pull(key) == expected).all(), (key, kv.pull(key), expected)
 
 
+def keys_may_be_of_any_shape(kv: KVStore) -> None:
+    kv.init(["scalar", "cube"], [np.float64(2), noise(1, shape=(2, 1, 5))])
+    kv.push(["scalar", "cube"], [kv.rank + 0.5, noise(kv.rank, shape=(2, 1, 5))])
+    scalar, cube = kv.pull(["scalar", "cube"])
+    assert scalar.shape == () and scalar == total(kv, lambda rank: np.float64(rank + 0.5)), scalar
+    near(cube, total(kv, lambda rank: noise(rank, shape=(2, 1, 5), dtype=np.float64)))
+
+
+def keys_may_be_initialized_late(kv: KVStore) -> None:
+    """A worker that is ahead waits for the others, with a deadline, when it wants the value."""
+    kv.init("a", full(1))
+    if kv.rank == 0:
+        kv.init("b", full(2))
+        kv.push(["a", "b"], [full(3), full(4)])
+        if kv.num_workers > 1:
+            assert raised(stepgate.TimedOut, lambda: kv.pull("b", timeout=0.1)).waited >= 0.1
+    else:
+        kv.push("a", full(3))
+    assert (kv.pull("a") == 3 * kv.num_workers).all()
+    kv.barrier()
+    if kv.rank != 0:
+        kv.init("b", full(5))
+        kv.push("b", full(4))
+    assert (kv.pull("b") == 4 * kv.num_workers).all()
+
+
 def pull_before_push_reads_what_is_there(kv: KVStore) -> None:
     kv.init("a", full(2))
     assert (kv.pull("a") == 2).all() and (kv.pull("a") == 2).all()
@@ -88,11 +110,11 @@ def without_an_optimizer_the_sum_is_the_value(kv: KVStore) -> None:
 def sums_are_exact_where_they_can_be(kv: KVStore) -> None:
     kv.init("halves", full(0, np.float16))
     kv.init("double", full(0, np.float64))
-    kv.set_optimizer("sgd", learning_rate=-1, rescale_grad=0.25)
-    kv.push(["halves", "double"], [full(40000, np.float16), full(1 / 3, np.float64)])
+    kv.set_optimizer("sgd", learning_rate=-1, rescale_grad=0.125)
+    kv.push(["halves", "double"], [[full(40000, np.float16)] * 2, full(1 / 3, np.float64)])
     halves, double = kv.pull(["halves", "double"])
-    assert halves.dtype == np.float16 and (halves == np.float16(10000 * kv.num_workers)).all(), halves  # 40000 each: in float16 the sum would be infinite
-    near(double, full(kv.num_workers / 12, np.float64), 1e-15)
+    assert halves.dtype == np.float16 and (halves == np.float16(10000 * kv.num_workers)).all(), halves  # 80000 each: in float16 that is infinite
+    near(double, full(kv.num_workers / 24, np.float64), 1e-15)
 
 
 def pull_waits_for_every_worker(kv: KVStore) -> None:
@@ -161,6 +183,9 @@ def rows_are_pulled_once_each_and_in_order(kv: KVStore) -> None:
     outs = [RowSparse(np.zeros((0, 2)), []), RowSparse(np.zeros((1, 2)), [0])]
     assert kv.row_sparse_pull("table", out=outs, row_ids=[np.array([[1, 3], [3, 1]]), [5]]) == outs
     assert list(outs[0].indices) == [1, 3] and (outs[0].data == expected[[1, 3]]).all() and list(outs[1].indices) == [5] and (outs[1].data == 0).all(), outs
+    kv.init("other", RowSparse(noise(2, shape=(1, 3)), [4], shape=(5, 3)))
+    both = kv.row_sparse_pull(["table", "other"], row_ids=[[1], [4, 0]])
+    assert (both[0].data == expected[1]).all() and (both[1].data[1] == noise(2, shape=(1, 3))).all() and (both[1].data[0] == 0).all(), both
 
 
 def rows_of_all_workers_are_added(kv: KVStore) -> None:
@@ -272,6 +297,12 @@ def pushpull_is_both(kv: KVStore) -> None:
     assert (out == 2 * kv.num_workers).all() and (kv.pushpull("b", full(3)) == 3 * kv.num_workers).all()
 
 
+def broadcast_is_init_and_pull(kv: KVStore) -> None:
+    outs = [full(-1), full(-1)]
+    kv.broadcast("a", full(kv.rank + 3), out=outs)
+    assert (outs[0] == 3).all() and (outs[1] == 3).all() and (kv.pull("a") == 3).all()
+
+
 def barrier_lets_nobody_go_before_all_are_there(kv: KVStore) -> None:
     """Rounds of others still go on while somebody waits in it."""
     kv.init("a", full(0))
@@ -323,6 +354,21 @@ def async_needs_an_optimizer(kv: KVStore) -> None:
     assert (kv.pull("a") == 4 + kv.num_workers).all(), kv.pull("a")
 
 
+def async_changes_of_the_optimizer_lose_nothing(kv: KVStore) -> None:
+    """Worker 0, who is there first, does not take the value before the others have pushed."""
+    kv.set_optimizer("sgd", learning_rate=-1)
+    kv.init("a", full(0))
+    kv.pull("a")
+    if kv.rank != 0:
+        time.sleep(0.1)
+        kv.push("a", full(1))
+    kv.set_optimizer("sgd", learning_rate=-100)
+    kv.push("a", full(1))
+    kv.pull("a")
+    kv.barrier()
+    assert (kv.pull("a") == kv.num_workers - 1 + 100 * kv.num_workers).all(), kv.pull("a")
+
+
 def mistakes_are_refused_and_change_nothing(kv: KVStore) -> None:
     def refused(code: Code, word: str, call: Callable[[], object]) -> None:
         error = raised(stepgate.ArgumentError, call)
@@ -354,11 +400,16 @@ def mistakes_are_refused_and_change_nothing(kv: KVStore) -> None:
     refused(Code.EINVAL, "shape", lambda: kv.init("new", RowSparse(np.ones((1, 2)), [1])))
     raised(TypeError, lambda: kv.init("new", np.zeros(3, np.int64)))
     refused(Code.ENOTSUP, "formula", lambda: kv.set_optimizer("rmsprop"))
+    refused(Code.ENOTSUP, "dist_async", lambda: kv.set_optimizer("sgd", update="async"))
+    refused(Code.EINVAL, "rescale_grad", lambda: kv.set_optimizer("sgd", rescale_grad="1"))
     refused(Code.ENOTSUP, "set_optimizer", lambda: kv.set_updater(lambda key, g, w: None))
     refused(Code.ENOTSUP, "float16", lambda: kv.set_gradient_compression({"type": "2bit"}))
     refused(Code.ENOTSUP, "dist_sync", lambda: stepgate.kvstore.create("local"))
     refused(Code.EINVAL, "workers", lambda: stepgate.kvstore.create("dist_sync", job=kv.job, workers=3))
     raised(AttributeError, lambda: kv.nothing)
+    kv.job.options["lost_ps"] = "rewind"
+    refused(Code.ENOTSUP, "lost_ps=fail", lambda: stepgate.kvstore.create("dist_sync", job=kv.job, name="another"))
+    kv.job.options["lost_ps"] = "fail"
     assert (kv.pull("a") == 5).all() and (kv.pull("b") == 6).all() and list(kv.row_sparse_pull("rows", row_ids=[2]).data[0]) == [1, 1]
     kv.set_optimizer("sgd", lr_scheduler=3)
     refused(Code.ENOENT, "lr_scheduler", lambda: kv.pull("a"))
@@ -366,8 +417,8 @@ def mistakes_are_refused_and_change_nothing(kv: KVStore) -> None:
     assert (kv.pull("a") == 5).all()
 
 
-def closed(kv: Optional[KVStore] = None) -> None:
-    """What was pushed is handed in before the job is left; by itself, with a job of its own."""
+def closed() -> None:
+    """What was pushed is handed in before the job is left."""
     with stepgate.kvstore.create("dist_sync") as kv:
         assert kv.type == "dist_sync" and 0 <= kv.rank < kv.num_workers
         kv.init("a", full(0))
@@ -377,28 +428,97 @@ def closed(kv: Optional[KVStore] = None) -> None:
             assert (kv.pull("a") == total(kv, lambda rank: full(2 + rank))).all(), kv.pull("a")
     assert kv.job.closed
     kv.close()
-    print("closed well", flush=True)
 
 
-def differs(_: Optional[KVStore] = None) -> None:
-    """Worker 1 has another shape, or (`differs_in_optimizer`) another rate."""
+def closed_incomplete() -> None:
+    """Keys together of which one was not pushed: the store says so, and the job is not left as if all were well."""
+    kv = stepgate.kvstore.create("dist_sync")
+    kv.init(["a", "b"], [full(0), full(0)], together=True)
+    kv.push("a", full(1))
+    error = raised(stepgate.ArgumentError, kv.close)
+    assert error.code == Code.ESTATE and "'b'" in error.text and kv.job.closed, error
+
+
+def differs() -> None:
+    """Worker 1 has another shape."""
     kv = stepgate.kvstore.create("dist_sync")
     kv.init("a", full(0)[:2 + kv.rank])
     error = raised(stepgate.JobError, lambda: kv.pull("a"))
     assert error.code == Code.EMISMATCH and "[3, 4]" in error.text and "[2, 4]" in error.text, error.text
-    print("differs well", flush=True)
 
 
-def differs_in_optimizer(_: Optional[KVStore] = None) -> None:
+def differs_in_optimizer() -> None:
     kv = stepgate.kvstore.create("dist_sync")
     kv.set_optimizer("sgd", learning_rate=1 + kv.rank)
     kv.init("a", full(0))
     error = raised(stepgate.JobError, lambda: kv.pull("a"))
     assert error.code == Code.EMISMATCH and "learning_rate" in error.text, error.text
-    print("differs_in_optimizer well", flush=True)
 
 
-ALONE = {"closed": closed, "differs": differs, "differs_in_optimizer": differs_in_optimizer}  # in a job of their own
+def many() -> None:
+    """More keys than models fit into a job, one for each and together."""
+    keys = list(range(300))
+    with stepgate.kvstore.create("dist_sync") as kv:
+        kv.init(keys, [np.float32(key) for key in keys], together=True)
+        kv.push(keys, [np.float32(key) for key in keys])
+        assert kv.pull(keys) == [key * kv.num_workers for key in keys]
+        other = stepgate.kvstore.create("dist_sync", job=kv.job, name="other")
+        other.init(keys, [np.float32(key) for key in keys])
+        error = raised(stepgate.ArgumentError, lambda: other.pull(0))
+        assert "at most 256 models" in error.text and "together" in error.remedy, str(error)
+
+
+def kept() -> None:
+    """In checkpoints: values and the optimizer's state, of keys that have come to different rounds. A second job goes on from there."""
+    with stepgate.kvstore.create("dist_sync") as kv:
+        kv.set_optimizer("sgd", learning_rate=-1, momentum=0.5, rescale_grad=1 / kv.num_workers)
+        kv.init(["a", "b"], [full(0), full(0)])
+        kv.init("rows", RowSparse(np.zeros((0, 2), np.float32), [], shape=(3, 2)))
+        start, momentum = kv.pull("a")[0, 0], {0.0: 0.0, 2.5: 1.5}
+        expected = start + 1 + 0.5 * momentum[start]
+        for turn in range(2):
+            kv.push("a", full(1))
+            kv.push("rows", RowSparse([[1., 1.]], [2]))
+            assert (kv.pull("a") == expected).all() and (kv.row_sparse_pull("rows", row_ids=[2]).data == expected).all(), (turn, kv.pull("a"), expected)
+            expected += 1 + 0.5 * (1 + 0.5 * momentum[start])
+        kv.push("b", full(1))
+        assert (kv.pull("b") == (1 if start == 0 else 2.5)).all(), kv.pull("b")
+        kv.barrier()
+        if kv.rank == 0:
+            kv.checkpoint()
+        kv.barrier()
+    print("from", start)
+
+
+def lost() -> None:
+    """Worker 1 dies, and the pulls of the others say so."""
+    with stepgate.kvstore.create("dist_sync") as kv:
+        kv.init("a", full(0))
+        kv.pull("a")
+        if kv.rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        kv.push("a", full(1))
+        error = raised(stepgate.JobError, lambda: kv.pull("a"))
+        assert error.code == Code.ELOST and error.rank == 1 and error.exit_status == 75, vars(error)
+        print("lost well", flush=True)
+        sys.exit(error.exit_status)
+
+
+def returned() -> None:
+    """Worker 1 dies, is started again, initializes its keys, and has the value of the others to go on from (--lost-worker wait)."""
+    with stepgate.kvstore.create("dist_sync") as kv:
+        kv.set_optimizer("sgd", learning_rate=-1, rescale_grad=1 / kv.num_workers)
+        kv.init(["a", "b"], [full(0), full(0)], together=True)
+        start = int(kv.pull("a")[0, 0])
+        for turn in range(start, 6):
+            if kv.rank == 1 and start == 0 and turn == 3:
+                os.kill(os.getpid(), signal.SIGKILL)
+            kv.push(["a", "b"], [full(1)] * 2)
+            assert [one[0, 0] for one in kv.pull(["a", "b"])] == [turn + 1] * 2, turn
+    print("from", start)
+
+
+ALONE = (closed, closed_incomplete, differs, differs_in_optimizer, kept, lost, many, returned)  # in a job of their own
 
 
 def rules() -> Iterator[tuple[str, Callable[[KVStore], None]]]:
@@ -408,8 +528,10 @@ def rules() -> Iterator[tuple[str, Callable[[KVStore], None]]]:
 
 
 def main() -> None:
-    if len(sys.argv) > 1 and sys.argv[1] in ALONE:
-        return ALONE[sys.argv[1]]()
+    for case in ALONE:
+        if sys.argv[1:] == [case.__name__]:
+            case()
+            return print(case.__name__, "well", flush=True)
     with stepgate.Job() as job:
         for name, case in rules():
             if not sys.argv[1:] or name in sys.argv[1:]:

@@ -8,7 +8,8 @@
             kv.pull("w", out=w)
             kv.push("w", gradient(w, batch))
 """
+from stepgate.kvstore.entry import Key
 from stepgate.kvstore.rows import RowSparse
-from stepgate.kvstore.store import Key, KVStore, create
+from stepgate.kvstore.store import KVStore, create
 
 __all__ = ["Key", "KVStore", "RowSparse", "create"]

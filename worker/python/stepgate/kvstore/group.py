@@ -4,44 +4,15 @@ from __future__ import annotations
 
 from typing import Mapping, Optional, Sequence, Union
 
-import numpy as np
-
 from stepgate.error import error
 from stepgate.job import Job
 from stepgate.kvstore.contribution import Dense, Rows
+from stepgate.kvstore.entry import Entry, Key
 from stepgate.library import byref, library
 from stepgate.model import Model
 from stepgate.options import Value
-from stepgate.structure import Code, Kind, StepInfo, Type, sized
-
-Key = Union[str, int]
-
-
-class Entry:
-    """What a key was initialized as."""
-
-    def __init__(self, key: Key, value: np.ndarray, rows_max: Optional[int]) -> None:
-        self.key, self.value, self.rows_max = key, value, rows_max
-
-    @property
-    def element(self) -> np.dtype:
-        """Of what is pushed: halves are summed as floats."""
-        return np.dtype(np.float32) if self.value.dtype == np.float16 else self.value.dtype
-
-    def contribution(self, values: Sequence[object]) -> Union[Dense, Rows]:
-        if self.rows_max is None:
-            return Dense(self.key, values, self.value.shape, self.element)
-        return Rows(self.key, values, self.value.shape, self.element, self.rows_max)
-
-    def check_out(self, array: object) -> None:
-        if not isinstance(array, np.ndarray) or array.shape != self.value.shape or not array.flags.writeable or not np.can_cast(self.value.dtype, array.dtype, "same_kind"):
-            raise error(Code.EINVAL, f"out of key {self.key!r} is no array of {list(self.value.shape)} that takes {self.value.dtype}")
-
-    def declare(self, model: Model) -> None:
-        options: dict[str, Value] = {"gradient_dtype": "f32"} if self.value.dtype == np.float16 else {}
-        if self.rows_max is not None:
-            options.update(rows_max=self.rows_max, row_mean="replicas")
-        model.variable(str(self.key), self.value.shape, self.value.dtype, Kind.TRAINED if self.rows_max is None else Kind.SPARSE, self.value, **options)
+from stepgate.structure import Code, StepInfo, sized
+from stepgate.variable import Variable
 
 
 class Group:
@@ -52,9 +23,10 @@ class Group:
     def __init__(self, name: str, entries: Sequence[Entry]) -> None:
         self.name, self.entries = name, {entry.key: entry for entry in sorted(entries, key=lambda entry: str(entry.key))}
         self.model: Optional[Model] = None
+        self.variables: dict[Key, Variable] = {}
         self._makes = 0
         self._rounds: list[dict[Key, Union[Dense, Rows]]] = []
-        self._committed = self._open = False
+        self.committed = self._open = False
         self._info = sized(StepInfo)
         self._read: set[Key] = set()
 
@@ -64,10 +36,9 @@ class Group:
         model = Model(job, self.name if self._makes == 1 else f"{self.name}#{self._makes}")
         for key, value in keys.items():
             model.set(key, value)
-        for entry in self.entries.values():
-            entry.declare(model)
+        self.variables = {key: entry.declare(model) for key, entry in self.entries.items()}
         self.model, self._scale, self._sums = model, scale, keys["update"] == "strict"
-        self._committed = self._open = False
+        self.committed = self._open = False
 
     def put(self, key: Key, contribution: Union[Dense, Rows]) -> None:
         """Into the first round that has none of this key."""
@@ -101,12 +72,21 @@ class Group:
             self.model.abandon()
             self._open = False
 
+    def commit(self, ms: int) -> int:
+        """0, or the negative code of what is to be waited for: then it may be repeated."""
+        if self.committed:
+            return 0
+        if (result := library.model_commit(self.model._pointer, ms, None)) < 0:
+            return result
+        self.committed = True
+        for entry in self.entries.values():
+            entry.value = None
+        return 0
+
     def advance(self, ms: int, read: Optional[Key] = None) -> int:
-        """0, or the negative code of what is to be waited for: then it may be repeated. read: a key that is to be read, in a step that is open for it."""
-        if not self._committed:
-            if (result := library.model_commit(self.model._pointer, ms, None)) < 0:
-                return result
-            self._committed = True
+        """As commit, which comes first. read: a key that is to be read, in a step that is open for it."""
+        if (result := self.commit(ms)) < 0:
+            return result
         while self.waiting or (read is not None and not self._open):
             if not self._open:
                 if (result := library.step_begin(self.model._pointer, ms, byref(self._info))) < 0:
@@ -114,7 +94,7 @@ class Group:
                 self._open = True
                 self._read.clear()
             if self.waiting:
-                if not all(self.model[str(key)].idle for key, entry in self.entries.items() if entry.rows_max is None):
+                if not all(variable.idle for key, variable in self.variables.items() if self.entries[key].rows_max is None):
                     return -Code.EAGAIN
                 self._hand_in()
         if read is not None:
@@ -125,10 +105,10 @@ class Group:
         # the ps make the mean of R contributions, and a sum is wanted
         scale = self._scale * (self._info.replicas_to_aggregate if self._sums else 1)
         for key, contribution in self._rounds[0].items():
-            contribution.hand_in(self.model[str(key)], scale)
+            contribution.hand_in(self.variables[key], scale)
         self.model.finish()
         self._open = False
         del self._rounds[0]
 
 
-__all__ = ["Entry", "Group", "Key"]
+__all__ = ["Group"]

@@ -18,6 +18,8 @@ def keys_of(name: str, parameters: dict[str, Value]) -> tuple[dict[str, Value], 
     scale = keys.pop("rescale_grad", 1.0)
     if not isinstance(scale, (int, float)):
         raise error(Code.EINVAL, f"rescale_grad is a number, not {scale!r}")
+    if "update" in keys:
+        raise error(Code.ENOTSUP, "how a step is made is the type of the store", "create dist_sync or dist_async")
     if name in _OTHERWISE and "formula" not in keys:
         raise error(Code.ENOTSUP, f"MXNet's formula of {name} is not there", "choose formula=\"tf\" or \"torch\"")
     if keys.get("clip_value") is None or float(keys["clip_value"] or 0) < 0:  # MXNet's ways to say that nothing is clipped

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import NoReturn, Optional, Sequence, Union
+from typing import Callable, NoReturn, Optional, Sequence, Union
 
 import numpy as np
 
 from stepgate.error import check, error
 from stepgate.job import Job
-from stepgate.kvstore.group import Entry, Group, Key
+from stepgate.kvstore.entry import Entry, Key
+from stepgate.kvstore.group import Group
 from stepgate.kvstore.optimizer import keys_of
 from stepgate.kvstore.rows import RowSparse, check_rows
 from stepgate.library import library
-from stepgate.memory import type_of
 from stepgate.options import Value
 from stepgate.structure import Code
 from stepgate.variable import Variable
@@ -24,7 +24,7 @@ _UNTIL_THEN: dict[str, dict[str, Value]] = {"dist_sync": {"optimizer": "none"}, 
 _REFUSED = {
     "set_updater": "the ps run no Python: call set_optimizer", "_set_updater": "the ps run no Python: call set_optimizer",
     "set_gradient_compression": "initialize keys as float16, or push rows",
-    "save_optimizer_states": "have the ps write checkpoints: --checkpoint", "load_optimizer_states": "let the ps go on from a checkpoint: --checkpoint",
+    "save_optimizer_states": "call checkpoint, or have the ps write checkpoints by themselves", "load_optimizer_states": "let the ps go on from a checkpoint: --checkpoint",
 }
 
 
@@ -72,7 +72,7 @@ class KVStore:
         if len(set(keys)) < len(keys):
             raise error(Code.EALREADY, f"a key is there twice in {keys}", "initialize each key once")
         for part in [entries] if together else [[entry] for entry in entries]:
-            group = Group(f"{self.name}/{min(str(entry.key) for entry in part)}", part)
+            group = Group(f"{self.name}.{min(str(entry.key) for entry in part)}", part)
             self._groups.update({entry.key: group for entry in part})
             self._busy[group.name] = group
 
@@ -85,7 +85,6 @@ class KVStore:
         if key in self._groups:
             raise error(Code.EALREADY, f"key {key!r} has been initialized", "initialize each key once")
         table = value.dense() if isinstance(value, RowSparse) else np.array(value)
-        type_of(table.dtype)
         if not isinstance(value, RowSparse):
             return Entry(key, table, None)
         return Entry(key, table, len(table) if rows_max is None else min(rows_max, len(table)))
@@ -109,7 +108,7 @@ class KVStore:
             for one in values:
                 self._groups[one].keep()
 
-    def pull(self, key: Keys, out: object = None, priority: int = 0, timeout: Optional[float] = None) -> object:
+    def pull(self, key: Keys, out: object = None, priority: int = 0, *, timeout: Optional[float] = None) -> object:
         """The value after the rounds that this worker has pushed, into out: an array, or a list of one for each device; of several keys a list of those. Without out, copies."""
         keys, outs = _pairs(key, out)
         for one, its in zip(keys, outs):
@@ -127,13 +126,20 @@ class KVStore:
                 copies.append(value.copy())
         return (copies if isinstance(key, (list, tuple)) else copies[0]) if copies else None
 
-    def pushpull(self, key: Keys, value: object, out: object = None, priority: int = 0, timeout: Optional[float] = None) -> object:
+    def pushpull(self, key: Keys, value: object, out: object = None, priority: int = 0, *, timeout: Optional[float] = None) -> object:
         self.push(key, value, priority)
-        return self.pull(key, out, priority, timeout)
+        return self.pull(key, out, priority, timeout=timeout)
 
-    def row_sparse_pull(self, key: Key, out: Union[RowSparse, Sequence[RowSparse], None] = None, priority: int = 0, row_ids: object = None,
+    def broadcast(self, key: Keys, value: object, out: object = None, priority: int = 0, *, timeout: Optional[float] = None) -> object:
+        """init and pull."""
+        self.init(key, value)
+        return self.pull(key, out, priority, timeout=timeout)
+
+    def row_sparse_pull(self, key: Keys, out: Union[RowSparse, Sequence[RowSparse], None] = None, priority: int = 0, row_ids: object = None, *,
                         timeout: Optional[float] = None) -> Union[RowSparse, Sequence[RowSparse]]:
-        """Rows of a row-sparse key, each once and in rising order, as a RowSparse; out is made that. Of a list of outs, one for each device, row_ids is a list, too."""
+        """Rows of a row-sparse key, each once and in rising order, as a RowSparse; out is made that. Of several keys, or of a list of outs, one for each device, row_ids is a list, too."""
+        if isinstance(key, (list, tuple)):
+            return [self.row_sparse_pull(one, its, priority, ids, timeout=timeout) for one, its, ids in zip(key, _pairs(key, out)[1], _pairs(key, row_ids)[1])]
         entry = self._entry_of(key)
         if entry.rows_max is None:
             raise error(Code.EINVAL, f"key {key!r} is not row-sparse", "call pull")
@@ -142,17 +148,17 @@ class KVStore:
         if isinstance(out, (list, tuple)):
             if not isinstance(row_ids, (list, tuple)) or len(row_ids) != len(out):
                 raise error(Code.EINVAL, f"{len(out)} outs want as many row_ids", "give a list of row_ids for each")
-            return [self.row_sparse_pull(key, one, priority, its, timeout) for one, its in zip(out, row_ids)]
+            return [self.row_sparse_pull(key, one, priority, its, timeout=timeout) for one, its in zip(out, row_ids)]
         indices = RowSparse(np.zeros(np.size(row_ids)), np.ravel(row_ids)).indices
-        check_rows(indices, len(entry.value))
+        check_rows(indices, entry.shape[0])
         indices = np.unique(indices)
         rows = self._readable(key, timeout).pull_rows(indices, timeout=timeout)
         if out is None:
-            return RowSparse(rows, indices, entry.value.shape)
-        out.data, out.indices, out.shape = rows, indices, entry.value.shape
+            return RowSparse(rows, indices, entry.shape)
+        out.data, out.indices, out.shape = rows, indices, entry.shape
         return out
 
-    def set_optimizer(self, name: str, timeout: Optional[float] = None, **parameters: Value) -> None:
+    def set_optimizer(self, name: str, *, timeout: Optional[float] = None, **parameters: Value) -> None:
         """Called by every worker alike. Keys that are in use already go on from their value, with fresh optimizer state; they take memory of the ps once more."""
         keys, scale = keys_of(name, parameters)
         used = [one for one, group in self._groups.items() if group.model is not None]
@@ -169,20 +175,20 @@ class KVStore:
 
     def barrier(self, timeout: Optional[float] = None) -> None:
         """Returns when every worker is in it. It does not wait for rounds."""
-        def attempt(ms: int) -> int:
-            self._advance()
-            return library.job_barrier(self.job._pointer, ms)
-        self.job._wait(attempt, timeout, "join_timeout")
+        self._wait(lambda ms: library.job_barrier(self.job._pointer, ms), timeout, "join_timeout")
+
+    def checkpoint(self, timeout: Optional[float] = None) -> None:
+        """Asks the ps to write values and the optimizer's state of every key, after the rounds that this worker has pushed, and waits until all are on the disk. One worker is enough."""
+        for one in self._groups:
+            self._readable(one, timeout)
+        for group in dict.fromkeys(self._groups.values()):
+            group.model.checkpoint(timeout)
 
     def flush(self, timeout: Optional[float] = None) -> None:
         """Waits until all that was pushed has been handed in, which for the last push of a key takes until its round before is complete."""
         for one, group in self._groups.items():
             group.check_complete(one)
-
-        def attempt(ms: int) -> int:
-            self._advance()
-            return min((group.advance(ms) for group in self._busy.values()), default=0)
-        self.job._wait(attempt, timeout, "step_timeout")
+        self._wait(lambda ms: min((group.advance(ms) for group in self._busy.values()), default=0), timeout, "step_timeout")
 
     def close(self) -> None:
         """Hands in what was pushed, and leaves the job, if it was joined here."""
@@ -211,15 +217,20 @@ class KVStore:
             elif result != -Code.EAGAIN:
                 check(result)
 
+    def _wait(self, attempt: Callable[[int], int], timeout: Optional[float], knob: str) -> None:
+        """Others may wait for what this worker has pushed."""
+        def going_on(ms: int) -> int:
+            self._advance()
+            return attempt(ms)
+        self.job._wait(going_on, timeout, knob)
+
     def _readable(self, key: Key, timeout: Optional[float]) -> Variable:
         group = self._groups[key]
         group.renew(key)
-
-        def attempt(ms: int) -> int:
-            self._advance()
-            return group.advance(ms, key)
-        self.job._wait(attempt, timeout, "step_timeout")
-        return group.model[str(key)]
+        if not group.committed:
+            self._wait(group.commit, timeout, "join_timeout")
+        self._wait(lambda ms: group.advance(ms, key), timeout, "step_timeout")
+        return group.variables[key]
 
     def _pulled(self, key: Key, timeout: Optional[float]) -> np.ndarray:
         variable = self._readable(key, timeout)
@@ -250,4 +261,4 @@ def _targets(out: object) -> Sequence[object]:
     return () if out is None else out if isinstance(out, (list, tuple)) else (out,)
 
 
-__all__ = ["Key", "KVStore", "create"]
+__all__ = ["KVStore", "create"]
