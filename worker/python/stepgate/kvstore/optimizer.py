@@ -14,16 +14,20 @@ _OTHERWISE = ("adagrad", "rmsprop")  # where MXNet's formula is another
 
 def keys_of(name: str, parameters: dict[str, Value]) -> tuple[dict[str, Value], float]:
     """Keys of a model, and by how much gradients are scaled. What no model knows it refuses itself."""
-    keys = {**_DEFAULTS.get(name, {}), **{_PARAMETERS.get(key, key): value for key, value in parameters.items()}}
-    scale = keys.pop("rescale_grad", 1.0)
+    parameters = dict(parameters)
+    scale = parameters.pop("rescale_grad", 1.0)
     if not isinstance(scale, (int, float)):
         raise error(Code.EINVAL, f"rescale_grad is a number, not {scale!r}")
+    clip = parameters.get("clip_gradient")
+    if clip is None or (isinstance(clip, (int, float)) and clip < 0):  # MXNet's ways to say that nothing is clipped
+        parameters.pop("clip_gradient", None)
+    elif name == "adam" and parameters.get("wd"):
+        raise error(Code.ENOTSUP, "MXNet's adam clips what wd has been added to, and the ps do not", "give clip_value and l2_decay, which are applied in this order")
+    keys = {**_DEFAULTS.get(name, {}), **{_PARAMETERS.get(key, key): value for key, value in parameters.items()}}
     if "update" in keys:
         raise error(Code.ENOTSUP, "how a step is made is the type of the store", "create dist_sync or dist_async")
     if name in _OTHERWISE and "formula" not in keys:
         raise error(Code.ENOTSUP, f"MXNet's formula of {name} is not there", "choose formula=\"tf\" or \"torch\"")
-    if keys.get("clip_value") is None or float(keys["clip_value"] or 0) < 0:  # MXNet's ways to say that nothing is clipped
-        keys.pop("clip_value", None)
     if name == "sgd" and "momentum" in keys:
         if keys["momentum"]:
             name = "momentum"

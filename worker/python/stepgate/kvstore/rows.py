@@ -18,10 +18,9 @@ class RowSparse:
 
     def __init__(self, data: object, indices: object, shape: Optional[tuple[int, ...]] = None) -> None:
         self.data, self.indices, self.shape = np.asarray(data), np.asarray(indices), shape
-        if self.indices.size == 0:
-            self.indices = self.indices.astype(np.int64)
-        if self.indices.ndim != 1 or self.indices.dtype.kind not in "iu":
+        if self.indices.ndim != 1 or (self.indices.size and self.indices.dtype.kind not in "iu"):
             raise error(Code.EINVAL, "indices of rows are a vector of integers")
+        self.indices = self.indices.astype(np.int64, copy=False)
         if self.data.ndim < 1 or len(self.data) != len(self.indices):
             raise error(Code.EINVAL, f"there are {len(self.indices)} indices for data of shape {self.data.shape}", "give one row for each index")
 
