@@ -257,7 +257,7 @@ struct stepgate_transport_v1 {
                            unsigned access, struct stepgate_descriptor *out);
     /* endpoint_import -- makes a peer's descriptor usable, on every endpoint to the same peer whose far end is in the region's domain: those that are made
      * later, too, and if this one is gone, as long as the region is there.
-     * Every field is checked. Errors: EAGAIN (its file descriptor is still under way), EPROTOCOL (no valid descriptor), EACCESS. */
+     * Every field is checked. Errors: EAGAIN (its file descriptor is still under way), EPEER (the peer is gone, or has taken the memory back), EPROTOCOL (no valid descriptor), EACCESS. */
     int (*endpoint_import)(struct stepgate_endpoint *endpoint, const struct stepgate_descriptor *descriptor,
                            struct stepgate_remote **out);
     void (*remote_delete)(struct stepgate_remote **remote);

@@ -171,13 +171,13 @@ void play_break_connections(struct play *play, uint64_t now)
         play->break_at = CLOCK_NEVER;
 }
 
-/* fault_plan_thaw -- whoever was given up may wake, and must find out; not where the others have shrunk, and the values it reads may be gone. */
+/* fault_plan_thaw -- whoever was given up may wake, and must find out. */
 static void fault_plan_thaw(struct play *play, uint64_t now)
 {
     struct random_source random;
 
     random_seed(&random, play->shape.seed ^ UINT64_C(0x77616b65));
-    if (play->shape.shrinks || !random_chance(&random, 500))
+    if (!random_chance(&random, 500))
         return;
     play->thaw_at = now + (FAULT_SILENT_MS + random_below(&random, FAULT_SILENT_MS)) * CLOCK_MS;
     play->wakes_late = true;

@@ -240,6 +240,8 @@ static int sim_endpoint_map(struct sim_endpoint *endpoint, struct sim_remote *re
 {
     struct sim_region *region = sim_table_get(&endpoint->world->tables[SIM_REGION], remote->region);
 
+    if (region == NULL && remote->region < endpoint->world->tables[SIM_REGION].count)
+        return error_set(STEPGATE_EPEER, 0, NULL, "the peer has taken the memory back");
     if (region == NULL || region->node != endpoint->peer_node)
         return error_set(STEPGATE_EPROTOCOL, 0, NULL, "the descriptor names no region of the peer");
     struct sim_grant *grant = sim_region_grant(region, remote->key);

@@ -462,9 +462,9 @@ int session_commit_try(struct session_model *model, uint64_t now, struct stepgat
     if (status != 0)
         return status;
     status = session_commit_step(model, now);
-    if (status == -STEPGATE_EAGAIN)
-        return status;
-    if (status != 0) { /* half placed: there is no way back */
+    if (status == -STEPGATE_EAGAIN || status == -STEPGATE_EPEER)
+        return -STEPGATE_EAGAIN; /* a broken link ends in the job's failure */
+    if (status != 0) {           /* half placed: there is no way back */
         session_fail(session);
         return session_error(session);
     }

@@ -286,7 +286,7 @@ static int fetch_copy(struct session_model *model)
     return fetch->done < fetch->posted ? -STEPGATE_EAGAIN : 0;
 }
 
-/* fetch_ready -- lockstep: the lanes of all units have announced the step, and leave it alone until this worker goes on. */
+/* fetch_ready -- lockstep: the lanes of all units have announced the step, and leave it alone until this worker goes on, or is given up. */
 static bool fetch_ready(struct session_model *model)
 {
     struct pull *pull = &model->fetch.pull;
@@ -298,6 +298,17 @@ static bool fetch_ready(struct session_model *model)
         unit->step = model->step;
         unit->chosen = true;
     }
+    return true;
+}
+
+/* fetch_untouched -- lockstep, after the copy: see session_untouched. */
+static bool fetch_untouched(const struct session_model *model)
+{
+    const struct pull *pull = &model->fetch.pull;
+
+    for (size_t l = 0; l < pull->lane_count; l++)
+        if (!session_untouched(model, pull->lanes[l].shard, pull->lanes[l].lane))
+            return false;
     return true;
 }
 
@@ -401,7 +412,7 @@ static int fetch_move(struct session_model *model, uint64_t now)
             if (status != 0)
                 return status;
             if (model->lockstep)
-                return fetch_over(model);
+                return fetch_untouched(model) ? fetch_over(model) : fetch_later(model, now, false);
             fetch->state = FETCH_CHECK;
             fetch->next = 0;
         }

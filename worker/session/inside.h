@@ -371,6 +371,8 @@ void session_model_notify(struct session *session, struct session_shard *shard, 
 /* session_model_completion -- a read or write to a shard has finished. */
 void session_model_completion(struct session *session, const struct session_shard *shard, uint64_t context,
                               int status);
+/* session_untouched -- lockstep: the bytes of the open step that were copied out of a mapping of this lane are those of the step. After pull_fence. */
+bool session_untouched(const struct session_model *model, uint32_t shard, uint32_t lane);
 /* session_pulls_break, session_fetch_break -- what is being read of a shard will not come: it is read again. */
 void session_pulls_break(struct session_model *model, uint32_t shard);
 void session_fetch_break(struct session_model *model, uint32_t shard);

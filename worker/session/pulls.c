@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pulls -- makes values readable. In lockstep what a lane has announced stays as it is until this worker goes on; in other modes reads are verified (fetch.c). */
+/* pulls -- makes values readable. In lockstep what a lane has announced stays as it is until this worker goes on, or is given up; in other modes reads are verified (fetch.c). */
 #include <string.h>
 
 #include "transport/base/error.h"
@@ -102,8 +102,8 @@ static int pulls_segment(struct session_model *model, uint32_t variable, struct 
 
     if (session_mapped(place)) {
         if (target != NULL) {
-            memcpy(target + segment->first, (const uint8_t *)place->parameters->mapped + source,
-                   segment->bytes);
+            pull_copy(target + segment->first, (const uint8_t *)place->parameters->mapped + source,
+                      segment->bytes);
             session->stats.bytes_copied += segment->bytes;
             session->stats.bytes_pulled += segment->bytes;
         }
@@ -135,6 +135,39 @@ struct stepgate_region *session_value_region(const struct session_model *model, 
         return v->value_region[route];
     *offset += v->value_offset;
     return model->local_value_region[route];
+}
+
+/*
+ * session_untouched -- lockstep, after the copy out of a mapping: is the step still what lies there? Not for a worker that stood still, was given up, and wakes: the others
+ * have gone on without it, and it is to hear so before it sees a value of two steps. Over a network its connections are gone before a lane goes on.
+ */
+bool session_untouched(const struct session_model *model, uint32_t shard, uint32_t lane)
+{
+    const struct session_place *place = &model->places[shard];
+    struct pull_words words;
+
+#ifdef STEPGATE_MUTANT_TOUCHED_IS_READ
+    return true;
+#endif
+    if (!session_mapped(place))
+        return true;
+    pull_look(
+        (const struct slot_words *)(const void *)((const uint8_t *)place->parameters->mapped + place->words) +
+            lane,
+        &words);
+    return words.writing[model->step & 1] == model->step;
+}
+
+/* pulls_untouched -- all segments of a variable. */
+static bool pulls_untouched(const struct session_model *model, const struct session_variable *v)
+{
+    pull_fence();
+    for (uint32_t i = 0; i < v->segments; i++) {
+        const struct session_segment *segment = &model->segments[v->first_segment + i];
+        if (!session_untouched(model, segment->shard, segment->lane))
+            return false;
+    }
+    return true;
 }
 
 /* pulls_there -- is the value of this step readable? */
@@ -180,7 +213,7 @@ static int pulls_one(struct session_model *model, uint32_t variable)
             return status;
         v->pull_posted++;
     }
-    if (v->pull_done < v->pull_posted)
+    if (v->pull_done < v->pull_posted || !pulls_untouched(model, v))
         return -STEPGATE_EAGAIN;
     v->pulled_at = session_pull_key(model);
     v->lowest = v->highest = model->step;
