@@ -28,6 +28,8 @@ int lane_model_new(struct board *board, uint32_t lane, struct lane_model **out)
     if (model->arrivals == NULL || model->announce == NULL || model->out == NULL ||
         apply_new(board, lane, &model->apply) != 0 || apply_watch(model->apply, model->arrivals) != 0)
         goto free_model;
+    for (uint32_t w = 0; w < board->workers; w++)
+        model->out[w] = board->slots[w].arena == NULL; /* who comes late gets its slots then */
     for (uint32_t g = 0; g < board->shard->groups; g++)
         if (model_span(model, g)->fragments > 0)
             model->all |= (uint8_t)(1u << g);

@@ -295,6 +295,7 @@ int message_pack(const struct message *m, uint8_t out[MESSAGE_BYTES_MAX])
         bytes_put_u64(&w, m->offset);
         message_pack_part(&w, m);
         break;
+    case MESSAGE_LATE: bytes_put_u32(&w, m->rank); break;
     case MESSAGE_BARRIER:
     case MESSAGE_BARRIER_OVER: bytes_put_u64(&w, m->step); break;
     case MESSAGE_ABORT: message_pack_error(&w, &m->error); break;
@@ -486,6 +487,7 @@ static void message_unpack_body(struct bytes_reader *r, struct message *m)
         m->offset = bytes_get_u64(r);
         message_unpack_part(r, m);
         break;
+    case MESSAGE_LATE: m->rank = bytes_get_u32(r); break;
     case MESSAGE_BARRIER:
     case MESSAGE_BARRIER_OVER: m->step = bytes_get_u64(r); break;
     case MESSAGE_ABORT: message_unpack_error(r, &m->error); break;
@@ -562,6 +564,7 @@ const char *message_name(int kind)
         [MESSAGE_FORGET] = "forget",
         [MESSAGE_FORGOT] = "forgot",
         [MESSAGE_BACK] = "back",
+        [MESSAGE_LATE] = "late",
     };
 
     if (kind <= 0 || kind >= (int)(sizeof(names) / sizeof(names[0])) || names[kind] == NULL)

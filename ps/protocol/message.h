@@ -91,7 +91,8 @@ enum message_kind {
     MESSAGE_FORGET =
         46, /* leader -> shard: model, rank, sequence, total (its incarnation): that worker is lost; who comes back under its rank counts from there */
     MESSAGE_FORGOT = 47, /* shard -> leader: model, rank: nothing of it is left here, and it may come back */
-    MESSAGE_BACK = 48    /* shard -> leader: model, rank: it is back, and is told of its slots here */
+    MESSAGE_BACK = 48,   /* shard -> leader: model, rank: it is back, and is told of its slots here */
+    MESSAGE_LATE = 49    /* leader -> shard: rank: the job begins without it, and it may come later */
 };
 
 #define MESSAGE_BYTES_MAX 1024u  /* every transport carries this */

@@ -224,6 +224,8 @@ static int engine_make_shard(struct engine *engine, uint64_t incarnation, bool a
                                   .incarnation = incarnation,
                                   .group_bytes = knob_bytes(knobs, "group_bytes"),
                                   .lost = knob_int(knobs, "lost_worker"),
+                                  .start_workers = (uint32_t)knob_int(knobs, "start_workers"),
+                                  .start_after_ms = knob_time_ms(knobs, "start_after"),
                                   .return_timeout_ms = knob_time_ms(knobs, "return_timeout"),
                                   .kernels = (enum optimizer_kind)s->kernels,
                                   .ahead = (enum shard_ahead)knob_int(knobs, "sum_ahead"),

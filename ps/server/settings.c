@@ -91,6 +91,17 @@ static int settings_shrinks(const struct settings *s)
         "lost_worker is shrink, but a record of sets does not say how many workers each step had");
 }
 
+/* settings_start -- so many will do: of those that there are. */
+static int settings_start(const struct settings *s)
+{
+    int64_t enough = knob_int(&s->knobs, "start_workers");
+
+    if (enough <= (int64_t)s->workers)
+        return 0;
+    return error_set(STEPGATE_EINVAL, 0, "give --start-workers at most the number of workers",
+                     "start_workers is %lld, and there are %u workers", (long long)enough, s->workers);
+}
+
 /* settings_read -- see settings.h. */
 int settings_read(const struct knobs *knobs, struct settings *settings)
 {
@@ -98,6 +109,8 @@ int settings_read(const struct knobs *knobs, struct settings *settings)
 
     if (status == 0)
         status = settings_numbers(settings);
+    if (status == 0)
+        status = settings_start(settings);
     if (status == 0)
         status = settings_shrinks(settings);
     return status == 0 ? settings_rewind(settings) : status;

@@ -116,24 +116,30 @@ void shard_absence_words(const struct shard *shard, uint32_t rank, char *text, s
 }
 
 /* absence_cut -- its connection to the shard ends, if that has not happened yet. */
-static void absence_cut(struct shard *shard, uint32_t rank, uint64_t now)
+static void absence_cut(struct shard *shard, uint32_t rank)
 {
     struct shard_member *member = &shard->members[rank];
 
-    if (!member->lost) {
-        struct stepgate_error why;
-        error_set(STEPGATE_ELOST, 0, "look at the network between it and every ps",
-                  "another ps has lost worker %u", rank);
-        error_save(&why);
-        shard_absence_begin(shard, rank, &why, now);
-        shard_snapshots_drop(shard, member->control.theirs.incarnation);
-    }
     shard_rebuild_end(shard, rank);
     member->past = member->incarnation;
     member->up = member->open = member->leaving = false;
     link_forget(&member->control, &shard->batch);
     link_close(&member->control);
     link_init(&member->control, shard->config.secret, shard->config.liveness_ms);
+}
+
+/* absence_lost -- another ps has lost it first. */
+static void absence_lost(struct shard *shard, uint32_t rank, uint64_t now)
+{
+    struct stepgate_error why;
+
+    if (shard->members[rank].lost)
+        return;
+    error_set(STEPGATE_ELOST, 0, "look at the network between it and every ps",
+              "another ps has lost worker %u", rank);
+    error_save(&why);
+    shard_absence_begin(shard, rank, &why, now);
+    shard_snapshots_drop(shard, shard->members[rank].control.theirs.incarnation);
 }
 
 /* absence_all -- is the rank to be forgotten of every model that it has a part in? */
@@ -163,29 +169,48 @@ static bool absence_over_already(struct shard_model *model, const struct message
     return true;
 }
 
+/* absence_lanes -- they let go of it. */
+static void absence_lanes(struct shard *shard, uint32_t rank, uint64_t now)
+{
+    const struct letter forget = {.kind = LETTER_FORGET, .rank = rank};
+
+    for (uint32_t l = 0; l < shard->config.lanes; l++) {
+        if (mailbox_put(lane_mailbox(shard->config.lane_list[l]), &forget) != 0) {
+            shard_abort(shard, now);
+            return;
+        }
+        shard->members[rank].forgetting++;
+        if (shard->config.wake_lane != NULL)
+            shard->config.wake_lane(shard->config.wake_context, l);
+    }
+}
+
 /* shard_absence_forget -- see inside.h. */
 void shard_absence_forget(struct shard_model *model, const struct message *m, uint64_t now)
 {
     struct shard *shard = model->shard;
-    const struct letter forget = {.kind = LETTER_FORGET, .rank = m->rank};
     struct shard_share *share = &model->shares[m->rank];
 
     if (absence_over_already(model, m, now))
         return;
     share->forget = true;
     share->begins = m->sequence;
-    absence_cut(shard, m->rank, now);
-    if (!absence_all(shard, m->rank))
-        return;
-    for (uint32_t l = 0; l < shard->config.lanes; l++) {
-        if (mailbox_put(lane_mailbox(shard->config.lane_list[l]), &forget) != 0) {
-            shard_abort(shard, now);
-            return;
-        }
-        shard->members[m->rank].forgetting++;
-        if (shard->config.wake_lane != NULL)
-            shard->config.wake_lane(shard->config.wake_context, l);
-    }
+    absence_lost(shard, m->rank, now);
+    absence_cut(shard, m->rank);
+    if (absence_all(shard, m->rank))
+        absence_lanes(shard, m->rank, now);
+}
+
+/* shard_absence_let_go -- see inside.h. */
+void shard_absence_let_go(struct shard *shard, uint32_t rank, uint64_t now)
+{
+    bool up = shard->members[rank].up;
+
+    absence_cut(shard, rank);
+    if (up)
+        absence_lanes(shard, rank, now);
+    else
+        shard->members[rank].open = true;
 }
 
 /* absence_clear -- nothing of the rank is left of this model. */
@@ -248,7 +273,7 @@ int shard_absence_admits(struct shard *shard, const struct hello *theirs, uint64
     if (member->left || (member->lost && !member->open && !returns))
         return STEPGATE_ERANK;
     if (member->lost)
-        return member->open ? 0 : STEPGATE_EBUSY;
+        return member->open && (!member->late || shard_late_admits(shard)) ? 0 : STEPGATE_EBUSY;
     if (!member->up)
         return 0;
     return !returns || absence_taken(member, theirs->incarnation, now) ? STEPGATE_ERANK : STEPGATE_EBUSY;
@@ -259,7 +284,7 @@ void shard_absence_up(struct shard *shard, uint32_t rank)
 {
     struct shard_member *member = &shard->members[rank];
 
-    member->open = member->lost = member->fails = false;
+    member->open = member->lost = member->late = member->fails = false;
     member->breaks = 0;
     member->barrier = member->met = shard->met;
     member->expected = false;
@@ -344,6 +369,12 @@ static uint8_t *absence_heard(const struct shard_model *model, uint32_t rank)
     return shard->leads[model->number]->heard + (size_t)rank * shard->config.shards;
 }
 
+/* shard_absence_first -- it may have been so far ahead of what is known here, and its slots take turns. */
+uint64_t shard_absence_first(uint64_t contributed, uint32_t depth)
+{
+    return (contributed / depth + 4) * depth;
+}
+
 /* absence_forget -- nothing that is to be decided needs it: every shard may forget it, behind what was ordered by now. */
 static void absence_forget(struct shard_model *model, uint32_t rank, uint64_t now)
 {
@@ -351,8 +382,7 @@ static void absence_forget(struct shard_model *model, uint32_t rank, uint64_t no
     struct leader_absence *absence = &lead->absences[rank];
     struct message forget = {.kind = MESSAGE_FORGET, .model = model->number, .rank = rank};
 
-    /* It may have been so far ahead of what is known here, and its slots take turns. */
-    absence->begins = (lead->contributed[rank] / model->depth + 4) * model->depth;
+    absence->begins = shard_absence_first(lead->contributed[rank], model->depth);
 #ifdef STEPGATE_MUTANT_NUMBERS_REUSED
     absence->begins = lead->contributed[rank];
 #endif

@@ -117,11 +117,11 @@ bool shard_gate_has_all(const struct shard_model *model, uint32_t rank)
     return true;
 }
 
-/* shard_initial_complete -- worker 0's initial values are here, and every worker knows where its slots are. */
+/* shard_initial_complete -- worker 0's initial values are here, and every worker that is there knows where its slots are. */
 static bool shard_initial_complete(const struct shard_model *model)
 {
     for (uint32_t w = 0; w < model->board.workers; w++)
-        if (!model->shares[w].told)
+        if (!model->shares[w].told && !model->shares[w].late)
             return false;
     return model->shares[0].sealed_initial &&
            atomic_load_explicit(&model->board.arrived_initial,

@@ -38,6 +38,7 @@ struct shard_member {
     uint64_t incarnation;        /* that is there, or was last; 0: none */
     uint64_t past;               /* the one that was given up last; 0: none */
     uint64_t rival, rival_since; /* the incarnation that wants to come under its rank while it is there */
+    bool late;                   /* the job began without it, and it has not come since (late.c) */
     bool expected;               /* it is waited for */
     bool newcomer;               /* it came back, and has not contributed yet: if it fails, it fails alone */
     uint64_t expected_until;     /* so long; CLOCK_NEVER: for ever */
@@ -70,6 +71,7 @@ struct shard_share {
     uint64_t sealed_next;     /* newest sequence sealed + 1 */
     uint64_t reported_next;   /* newest sequence reported + 1 */
     bool sealed_initial;
+    bool late;   /* the model was placed without it */
     bool forget; /* the leader wants it forgotten */
     uint64_t
         begins; /* number of its first contribution: that of a worker that came back is beyond those before */
@@ -310,6 +312,8 @@ struct shard {
     uint64_t met;                                /* the barrier that was over last */
     struct leader_model *leads[SLOT_MODELS_MAX];
     uint64_t started, join_deadline, join_report_at, attend_at;
+    uint64_t
+        late_at; /* leader: when the job begins without those who have not come; CLOCK_NEVER: it waits for them */
     bool gathered;
     uint32_t broken;         /* workers that are expected back */
     struct link_batch batch; /* events in hand */
@@ -345,6 +349,10 @@ bool shard_absence_expected(const struct shard *shard, uint32_t rank);
 void shard_absence_begin(struct shard *shard, uint32_t rank, const struct stepgate_error *why, uint64_t now);
 /* shard_absence_words -- what becomes of the job now. */
 void shard_absence_words(const struct shard *shard, uint32_t rank, char *text, size_t size);
+/* shard_absence_first -- what the contributions of the next one under a rank are counted from, where so many of it are known. */
+uint64_t shard_absence_first(uint64_t contributed, uint32_t depth);
+/* shard_absence_let_go -- its connections end, here and, as soon as it is forgotten, in the lanes: then another one may come under its rank. */
+void shard_absence_let_go(struct shard *shard, uint32_t rank, uint64_t now);
 /* shard_absence_forget -- the order to do so, in its place; shard_absence_forgot: one more lane has. */
 void shard_absence_forget(struct shard_model *model, const struct message *message, uint64_t now);
 void shard_absence_forgot(struct shard *shard, uint32_t rank, uint64_t now);
@@ -364,6 +372,21 @@ void leader_absence_answer(struct shard *shard, uint32_t from, const struct mess
 /* shard_absence_watch -- who was expected in vain? */
 void shard_absence_watch(struct shard *shard, uint64_t now);
 uint64_t shard_absence_deadline(const struct shard *shard);
+
+/* late: workers that are not there when the job begins */
+/* leader_late_watch -- so many workers are there, and every ps: does the job begin without the others now? */
+void leader_late_watch(struct shard *shard, uint32_t there, uint64_t now);
+/* shard_late -- the leader says that the job begins without this worker. */
+void shard_late(struct shard *shard, uint32_t rank, uint64_t now);
+/* shard_late_some -- is there one that has not come yet? */
+bool shard_late_some(const struct shard *shard);
+/* shard_late_admits -- may one that comes late be let in now? */
+bool shard_late_admits(const struct shard *shard);
+/* shard_late_place -- a model is about to be placed without them. Errors: EINVAL (a mode in which nobody comes late). */
+int shard_late_place(struct shard_model *model);
+/* leader_late_place, leader_late_mode -- the same, as far as steps are concerned. */
+void leader_late_place(struct shard_model *model);
+int leader_late_mode(struct shard_model *model);
 
 void shard_watch_gathering(struct shard *shard, uint64_t now);
 void shard_watch_leaving(struct shard *shard, uint64_t now);
@@ -476,6 +499,8 @@ void shard_parting(struct shard *shard, uint64_t now);
 struct shard_model *shard_model_get(struct shard *shard, uint32_t number, uint64_t now);
 /* shard_place_private -- an arena that nobody but this ps sees, zeroed. Errors: ENOMEM. */
 int shard_place_private(struct shard_model *model, uint64_t bytes, uint8_t **out);
+/* shard_place_look -- everybody may have checked the same model, or is not waited for: then it is placed. */
+int shard_place_look(struct shard_model *model, uint64_t now);
 /* shard_place_slot -- a worker's gradient memory, in its own domain. */
 int shard_place_slot(struct shard_model *model, uint32_t rank);
 void shard_model_part(struct shard *shard, uint32_t rank, const struct message *message, uint64_t now);

@@ -84,7 +84,7 @@ int leader_mode(struct shard_model *model, uint64_t step)
     for (uint32_t w = 0; status == 0 && !model->together && w < workers; w++)
         if (shard->members[w].left)
             status = mode_gone(lead->mode, w, false);
-    return status;
+    return status == 0 ? leader_late_mode(model) : status;
 }
 
 /* leader_place -- see inside.h. */
@@ -117,6 +117,7 @@ int leader_place(struct shard_model *model)
     }
     optimizer_powers_start(m, &lead->powers);
     lead->numbers = *m;
+    leader_late_place(model);
     return leader_mode(model, 0);
 }
 

@@ -411,10 +411,10 @@ static uint32_t shard_missing(const struct shard *shard, char *text, size_t size
 
     text[0] = 0;
     for (uint32_t w = 0; w < shard->config.workers; w++) {
-        if (shard->members[w].up) {
+        if (shard->members[w].up)
             there++;
+        if (shard->members[w].up || shard->members[w].late)
             continue;
-        }
         int n = snprintf(text + used, size - used, "%sworker %u", used > 0 ? ", " : "", w);
         if (n > 0 && (size_t)n < size - used)
             used += (size_t)n;
@@ -438,6 +438,11 @@ void shard_watch_gathering(struct shard *shard, uint64_t now)
     if (shard->gathered || shard->ending)
         return;
     uint32_t there = shard_missing(shard, missing, sizeof(missing));
+    if (shard->config.number == 0 && missing[0] != 0)
+        leader_late_watch(shard, there, now);
+    if (shard->ending)
+        return;
+    there = shard_missing(shard, missing, sizeof(missing));
     shard->stats.connected = there;
     if (missing[0] == 0) {
         shard->gathered = true;

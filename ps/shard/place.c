@@ -136,8 +136,8 @@ static bool place_ahead(const struct shard_model *model)
     uint32_t workers = shard->config.workers;
     int policy = model->model->non_finite;
 
-    if (shard->config.ahead == SHARD_AHEAD_OFF || workers < 2 || !model_lockstep(model->model, workers) ||
-        model_replicas(model->model, workers) != workers ||
+    if (shard->config.ahead == SHARD_AHEAD_OFF || workers < 2 || shard_late_some(shard) ||
+        !model_lockstep(model->model, workers) || model_replicas(model->model, workers) != workers ||
         (policy != MODEL_PROPAGATE && policy != MODEL_FAIL))
         return false;
     return shard->config.ahead == SHARD_AHEAD_ON || (workers > 2 && place_networked(shard));
@@ -382,7 +382,8 @@ static int place_memory(struct shard_model *model)
     if (status == 0)
         status = place_state(model);
     for (uint32_t w = 0; status == 0 && w < model->shard->config.workers; w++)
-        status = shard_place_slot(model, w);
+        if (!model->shares[w].late)
+            status = shard_place_slot(model, w);
     return status;
 }
 
@@ -406,9 +407,12 @@ static int place_model(struct shard_model *model)
     int status = model_check_workers(model->model, shard->config.workers);
 
     model->depth = model_slot_depth(model->model, shard->config.workers);
-    /* Whoever may be lost and come back is counted alone. */
+    /* Whoever may be lost and come back, or comes late, is counted alone. */
     model->together = model_lockstep(model->model, shard->config.workers) &&
-                      model->model->non_finite == MODEL_PROPAGATE && shard->config.lost == MODE_LOST_FAIL;
+                      model->model->non_finite == MODEL_PROPAGATE && shard->config.lost == MODE_LOST_FAIL &&
+                      !shard_late_some(shard);
+    if (status == 0)
+        status = shard_late_place(model);
     if (status == 0 && shard->config.lost == MODE_LOST_WAIT && model->model->update != MODEL_STRICT)
         status = error_set(
             STEPGATE_EINVAL, 0, "use lost_worker=fail or shrink, or update=strict",
@@ -452,7 +456,8 @@ static int place_tell(struct shard_model *model, uint64_t now)
     for (uint32_t l = 0; status == 0 && l < shard->config.lanes; l++)
         status = mailbox_put(lane_mailbox(shard->config.lane_list[l]), &board);
     for (uint32_t w = 0; status == 0 && w < shard->config.workers; w++)
-        status = shard_place_tell(model, w);
+        if (!model->shares[w].late)
+            status = shard_place_tell(model, w);
     for (uint32_t l = 0; shard->config.wake_lane != NULL && l < shard->config.lanes; l++)
         shard->config.wake_lane(shard->config.wake_context, l);
     (void)now;
@@ -511,6 +516,43 @@ static int place_unpack(struct shard_model *model)
     return status;
 }
 
+/* place_ask -- whoever has another model than worker 0 is asked what it looks like. Returns whether everybody who is to come has checked the same. */
+static bool place_ask(struct shard_model *model, uint64_t now)
+{
+    const struct message ask = {.kind = MESSAGE_MODEL_ASK, .model = model->number};
+    struct shard *shard = model->shard;
+    bool all = true;
+
+    for (uint32_t w = 0; w < shard->config.workers; w++) {
+        struct shard_share *share = &model->shares[w];
+        share->matched =
+            share->checked && memcmp(share->fingerprint, model->fingerprint, sizeof(model->fingerprint)) == 0;
+        all = all && (share->matched || shard->members[w].late);
+        if (share->checked && !share->matched && !share->asked) {
+            share->asked = true;
+            shard_send(shard, w, &ask, now);
+        }
+    }
+    return all;
+}
+
+/* shard_place_look -- see inside.h. */
+int shard_place_look(struct shard_model *model, uint64_t now)
+{
+    struct shard *shard = model->shard;
+
+    if (model->model == NULL || !place_ask(model, now) || model->phase != PHASE_DECLARED || model->placing)
+        return 0;
+    int status = place_model(model);
+    model->placing = status == 0;
+    if (status == 0 && shard->config.aside != NULL)
+        status = shard->config.aside(shard->config.aside_context, place_aside, model);
+    else if (status == 0)
+        place_aside(model);
+    shard_place_over(model, now);
+    return status;
+}
+
 /* shard_model_check -- a worker says what its model looks like. The model is placed when all have. */
 void shard_model_check(struct shard *shard, uint32_t rank, const struct message *m, uint64_t now)
 {
@@ -533,29 +575,8 @@ void shard_model_check(struct shard *shard, uint32_t rank, const struct message 
     memcpy(share->fingerprint, m->fingerprint, sizeof(share->fingerprint));
     if (rank == 0)
         status = place_unpack(model);
-    if (status == 0 && model->model != NULL) {
-        const struct message ask = {.kind = MESSAGE_MODEL_ASK, .model = model->number};
-        bool all = true;
-        for (uint32_t w = 0; w < shard->config.workers; w++) {
-            struct shard_share *other = &model->shares[w];
-            other->matched = other->checked &&
-                             memcmp(other->fingerprint, model->fingerprint, sizeof(model->fingerprint)) == 0;
-            all = all && other->matched;
-            if (other->checked && !other->matched && !other->asked) {
-                other->asked = true;
-                shard_send(shard, w, &ask, now);
-            }
-        }
-        if (all && model->phase == PHASE_DECLARED && !model->placing) {
-            status = place_model(model);
-            model->placing = status == 0;
-            if (status == 0 && shard->config.aside != NULL)
-                status = shard->config.aside(shard->config.aside_context, place_aside, model);
-            else if (status == 0)
-                place_aside(model);
-            shard_place_over(model, now);
-        }
-    }
+    if (status == 0)
+        status = shard_place_look(model, now);
     if (status != 0)
         shard_abort(shard, now);
 }

@@ -54,7 +54,7 @@ int shard_new(const struct shard_config *config, uint64_t now, struct shard **ou
     shard->started = now;
     shard->join_deadline = clock_after(now, config->join_timeout_ms > 0 ? config->join_timeout_ms : -1);
     shard->join_report_at = now + 5000 * CLOCK_MS;
-    shard->end_deadline = CLOCK_NEVER;
+    shard->end_deadline = shard->late_at = CLOCK_NEVER;
     shard->members = calloc(config->workers, sizeof(*shard->members));
     shard->peers = calloc(config->shards, sizeof(*shard->peers));
     if (shard->members == NULL || shard->peers == NULL) {
@@ -258,6 +258,11 @@ static void shard_peer_message(struct shard *shard, uint32_t from, const struct 
         if (!leader)
             break;
         shard_member_gone(shard, m->rank, m->total, &m->error, now);
+        return;
+    case MESSAGE_LATE:
+        if (leader || m->rank >= shard->config.workers)
+            break;
+        shard_late(shard, m->rank, now);
         return;
     case MESSAGE_TUNE:
     case MESSAGE_COMMIT:
@@ -535,6 +540,7 @@ uint64_t shard_deadline(const struct shard *shard)
         if (join != CLOCK_NEVER && shard->config.number != 0)
             join += 300 * CLOCK_MS;
         deadline = join < deadline ? join : deadline;
+        deadline = shard->late_at < deadline ? shard->late_at : deadline;
     }
     if (shard_rebuild_deadline(shard) < deadline)
         deadline = shard_rebuild_deadline(shard);

@@ -51,6 +51,8 @@ struct shard_config {
     int64_t join_timeout_ms, liveness_ms, close_timeout_ms, stall_report_ms, step_timeout_ms; /* <= 0: none */
     int lost;                  /* enum mode_lost: what becomes of a job in strict mode that loses workers */
     int64_t return_timeout_ms; /* how long one is waited for; <= 0: for ever */
+    uint32_t start_workers;    /* so many will do for the job to begin, worker 0 among them; 0: all of them */
+    int64_t start_after_ms;    /* ... if nobody else has come for so long; <= 0: never */
     uint32_t
         reconnect; /* how often in a row the connections of a peer may break and be made anew; 0: never */
     uint64_t (*memory_available)(void); /* NULL: not looked at */

@@ -81,6 +81,13 @@ static const struct knob_row knob_table[] = {
      "end the job, wait until "
      "lost ones come back under their ranks, or shrink R to those that are left",
      KNOB_CHOICE, 0, 0, false, "fail|wait|shrink"}, /* as enum mode_lost */
+    {"start_workers", "STEPGATE_START_WORKERS", "--start-workers", "", "0",
+     "so many workers will do for ps 0 to begin, with update=strict, worker 0 among them; the others may "
+     "come "
+     "late, under their ranks, and lost_worker says what a step that lacks them does; 0: all",
+     KNOB_INT, 0, HOSTS_MAX, false, NULL},
+    {"start_after", "STEPGATE_START_AFTER", "--start-after", "ms", "10s",
+     "start_workers: begin when nobody else has come for so long", KNOB_TIME, 1, INT32_MAX, false, NULL},
     {"return_timeout", "STEPGATE_RETURN_TIMEOUT", "--return-timeout", "ms", "120s",
      "how long lost_worker=wait waits for a worker; step_timeout counts meanwhile", KNOB_TIME, 0, INT32_MAX,
      true, NULL},

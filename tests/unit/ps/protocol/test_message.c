@@ -157,6 +157,7 @@ static void message_make(struct random_source *random, int kind, struct message 
         m->model = model;
         m->rank = (uint32_t)random_next(random);
         break;
+    case MESSAGE_LATE: m->rank = (uint32_t)random_next(random); break;
     case MESSAGE_FIND: message_text(random, m->key, sizeof(m->key)); break;
     case MESSAGE_FOUND:
         m->model = model;
@@ -302,7 +303,7 @@ static void every_kind_comes_out_as_it_went_in(void **state)
     struct random_source random;
     print_message("seed %d\n", SEED);
     random_seed(&random, SEED);
-    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_BACK; kind++)
+    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_LATE; kind++)
         for (int i = 0; i < 50; i++) {
             struct message in, out;
             uint8_t data[MESSAGE_BYTES_MAX];
@@ -336,7 +337,7 @@ static void a_message_cut_short_anywhere_is_refused(void **state)
     struct random_source random;
     print_message("seed %d\n", SEED);
     random_seed(&random, SEED);
-    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_BACK; kind++) {
+    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_LATE; kind++) {
         struct message in, out;
         uint8_t data[MESSAGE_BYTES_MAX];
         message_make(&random, kind, &in);
@@ -358,7 +359,7 @@ static void a_message_with_a_byte_too_many_is_refused(void **state)
     struct random_source random;
     print_message("seed %d\n", SEED);
     random_seed(&random, SEED);
-    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_BACK; kind++) {
+    for (int kind = MESSAGE_PROOF; kind <= MESSAGE_LATE; kind++) {
         struct message in, out;
         uint8_t data[MESSAGE_BYTES_MAX + 1] = {0};
         message_make(&random, kind, &in);
@@ -374,7 +375,7 @@ static void an_unknown_kind_is_refused(void **state)
     struct message out;
     for (int kind = 0; kind < 256; kind++) {
         const uint8_t data[1] = {(uint8_t)kind};
-        if (kind >= MESSAGE_PROOF && kind <= MESSAGE_BACK)
+        if (kind >= MESSAGE_PROOF && kind <= MESSAGE_LATE)
             continue;
         assert_int_equal(message_unpack(data, sizeof(data), &out), -STEPGATE_EPROTOCOL);
         const struct message in = {.kind = kind};
