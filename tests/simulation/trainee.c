@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/simulation/maker.h"
 #include "tests/simulation/plain.h"
 #include "transport/base/error.h"
 #include "worker/session/inside.h"
@@ -270,19 +271,41 @@ static bool trainee_busy(struct trainee *t, uint32_t variable)
     return kind != STEPGATE_SPARSE && session_is_idle(t->model, variable) != 1;
 }
 
+/* trainee_push_rows -- hands in the rows of a sparse variable. */
+static int trainee_push_rows(struct trainee *t, const struct maker *maker, uint32_t i, uint64_t now)
+{
+    struct maker_list list;
+    int status = maker_list(maker, i, &list);
+
+    if (status != 0)
+        return status;
+    t->counts.rows += list.count;
+    t->counts.duplicates += list.split;
+    status = session_push_rows(t->model, i, list.indices, list.count, list.values, now);
+    maker_list_clear(&list);
+    return status;
+}
+
 /* trainee_hand_in -- one variable. */
 static int trainee_hand_in(struct trainee *t, uint32_t i, uint64_t now)
 {
     const struct shape_variable *v = &t->shape->variable[i];
     const struct contribution_part *part = &t->open->parts[i];
     uint64_t bytes = v->elements * plain_bytes(v->gradient_dtype);
+    const struct maker maker = {t->shape, &t->random, t->open};
+    const void *value = NULL;
     void *gradient;
+    bool bad;
 
-    if (trainee_make(t, i) != 0)
-        return -STEPGATE_ENOMEM;
+    if (session_parameter(t->model, i, &value) != 0)
+        value = NULL; /* not pulled yet */
+    int status = maker_make(&maker, i, value, &bad);
+    if (status != 0)
+        return status;
+    t->counts.bad += bad;
     if (v->kind == STEPGATE_SPARSE)
-        return trainee_push_rows(t, i, now);
-    int status = session_gradient(t->model, i, &gradient);
+        return trainee_push_rows(t, &maker, i, now);
+    status = session_gradient(t->model, i, &gradient);
     if (status != 0)
         return status;
     memcpy(gradient, part->values, bytes);

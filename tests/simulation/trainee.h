@@ -77,9 +77,5 @@ void trainee_check(struct trainee *trainee, uint32_t variable, uint64_t step_rea
 void trainee_check_rows(struct trainee *trainee, uint64_t step_read);
 /* trainee_check_told -- is what begin says of the last contribution what was decided? */
 void trainee_check_told(struct trainee *trainee, const struct stepgate_step_info *info);
-/* trainee_make -- computes what is handed in of a variable in the open contribution. Returns 0, or -1 without memory. */
-int trainee_make(struct trainee *trainee, uint32_t variable);
-/* trainee_push_rows -- hands in the rows of a sparse variable in any order, some of them in two parts. */
-int trainee_push_rows(struct trainee *trainee, uint32_t variable, uint64_t now);
 
 #endif
