@@ -90,11 +90,12 @@ scenarios() {
 }
 
 part_simulation() {
-    local seeds=1500 tf=10000 every=31
-    [ "$CHECK_MODE" != quick ] || seeds=200 tf=500 every=97
-    [ "$CHECK_MODE" != full ] || seeds=20000 every=1
+    local seeds=1500 tf=10000 chaos=500 every=31
+    [ "$CHECK_MODE" != quick ] || seeds=200 tf=500 chaos=50 every=97
+    [ "$CHECK_MODE" != full ] || seeds=20000 chaos=10000 every=1
     aside tally "each $every. call that can fail does so once" 1500 build/bin/stepgate-faults --every "$every"
     aside tally "simulation of $seeds jobs" 1200 build/bin/stepgate-simulation --seeds "$seeds"
+    aside tally "simulation of $chaos jobs in which processes die and are started again" 1500 build/bin/stepgate-simulation --mode chaos --seeds "$chaos"
     aside tally "simulation of $tf jobs in tf mode against a model of it" 300 build/bin/stepgate-simulation --mode tf --seeds "$tf"
     aside scenarios build
     aside tally "every rule has its scenario" 10 build/bin/stepgate-scenario --rules tests/scenario/README.md
@@ -131,6 +132,7 @@ part_sanitize() {
     aside tally "asan conformance simulated" 200 build/asan/bin/stepgate-conformance --transport simulated --quick
     aside tally "asan conformance shm" 200 build/asan/bin/stepgate-conformance --transport shm --quick
     aside tally "asan simulation" 300 build/asan/bin/stepgate-simulation --seeds 200
+    aside tally "asan simulation in which processes die" 300 build/asan/bin/stepgate-simulation --mode chaos --seeds 60
     aside tally "asan simulation in tf mode" 300 build/asan/bin/stepgate-simulation --mode tf --seeds 200
     aside tally "asan: each $every. call that can fail does so once" 3000 build/asan/bin/stepgate-faults --every "$every"
     aside scenarios build/asan --seeds 1

@@ -12,13 +12,28 @@ static size_t store_bytes(const struct archive_piece *piece)
     return (size_t)piece->elements * model_dtype_bytes(piece->dtype);
 }
 
-/* store_forget -- all pieces of a step that one shard of so many has written, or all of them. */
+/* store_drop -- the pieces of one shard: it writes them anew. */
+static void store_drop(struct store_step *step, uint32_t shard)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < step->count; i++) {
+        struct store_piece *piece = &step->pieces[i];
+        if (piece->shard != shard) {
+            step->pieces[kept++] = *piece;
+            continue;
+        }
+        free(piece->array.data);
+        free((char *)(uintptr_t)piece->array.slot);
+    }
+    step->count = kept;
+}
+
+/* store_forget -- everything of a step. */
 static void store_forget(struct store_step *step)
 {
-    for (size_t i = 0; i < step->count; i++) {
-        free(step->pieces[i].data);
-        free((char *)(uintptr_t)step->pieces[i].slot);
-    }
+    for (uint32_t s = 0; s < STORE_SHARDS_MAX; s++)
+        store_drop(step, s);
     free(step->pieces);
     archive_state_clear(&step->state);
     memset(step, 0, sizeof(*step));
@@ -43,14 +58,15 @@ static int store_save(void *context, const struct archive_part *part, struct arc
     struct store_step *step = &store->steps[part->step];
     if (step->complete)
         store_forget(step);
+    store_drop(step, part->shard);
     step->begun = true;
     step->pieces = realloc(step->pieces, (step->count + part->count + 1) * sizeof(*step->pieces));
     *receipt = (struct archive_receipt){.bytes = 0};
     for (size_t i = 0; i < part->count; i++) {
         if (!part->pieces[i].there)
             continue;
-        struct archive_piece *piece = &step->pieces[step->count++];
-        *piece = part->pieces[i];
+        step->pieces[step->count] = (struct store_piece){part->shard, part->pieces[i]};
+        struct archive_piece *piece = &step->pieces[step->count++].array;
         piece->data = malloc(store_bytes(piece) + 1);
         memcpy(piece->data, part->pieces[i].data, store_bytes(piece));
         if (piece->slot != NULL)
@@ -72,7 +88,7 @@ static int store_complete(void *context, const struct archive_model *model, cons
     uint64_t bytes = 0, told = 0;
 
     for (size_t i = 0; i < step->count; i++)
-        bytes += store_bytes(&step->pieces[i]);
+        bytes += store_bytes(&step->pieces[i].array);
     for (uint32_t s = 0; s < state->shards; s++) {
         told += receipts[s].bytes;
         if (receipts[s].digest[0] != s || receipts[s].digest[1] != (uint8_t)state->step)
@@ -119,7 +135,7 @@ static uint64_t store_gather(const struct store_step *step, struct archive_piece
     size_t element = model_dtype_bytes(piece->dtype);
 
     for (size_t i = 0; i < step->count; i++) {
-        const struct archive_piece *from = &step->pieces[i];
+        const struct archive_piece *from = &step->pieces[i].array;
         if (!store_same(from, piece))
             continue;
         uint64_t first =

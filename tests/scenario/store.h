@@ -8,14 +8,19 @@
 #define STORE_STEPS_MAX 64
 #define STORE_SHARDS_MAX 8
 
+/* What a shard has written of an array; what it points to is malloc'ed, and so is the name of a slot. */
+struct store_piece {
+    uint32_t shard;
+    struct archive_piece array;
+};
+
 /* One checkpoint. */
 struct store_step {
     bool begun, complete, damaged; /* damaged: it is complete, and cannot be read */
     struct archive_state state;
     uint8_t fingerprint[MODEL_FINGERPRINT_BYTES];
     struct archive_receipt receipts[STORE_SHARDS_MAX];
-    struct archive_piece
-        *pieces; /* [count]; what they point to is malloc'ed, and so are the names of slots */
+    struct store_piece *pieces; /* [count] */
     size_t count;
 };
 

@@ -3,63 +3,10 @@
 #include <string.h>
 
 #include "ps/mode/mode.h"
+#include "tests/simulation/compare.h"
 #include "tests/simulation/inside.h"
 #include "tests/simulation/plain.h"
 #include "worker/session/inside.h"
-
-/* judge_array -- a state arena against the reference, in the computing type. */
-static bool judge_array(const struct shape_variable *v, const uint8_t *arena, const struct plan_piece *piece,
-                        const double *expected)
-{
-    int dtype = shape_wide(v) ? STEPGATE_F64 : STEPGATE_F32;
-    const uint8_t *at = arena + piece->state_offset;
-
-    for (uint64_t e = 0; e < piece->elements; e++) {
-        double number = expected[piece->first_element + e];
-        uint8_t bits[sizeof(double)];
-        plain_put(dtype, bits, 0, number);
-        if (!plain_equal(dtype, at + e * plain_bytes(dtype), bits, 1))
-            return false;
-    }
-    return true;
-}
-
-/* judge_state -- optimizer slots, masters and averages of a piece. */
-static void judge_state(struct play *play, const struct shard_model *model, const struct plan_piece *piece,
-                        const struct reference_state *state)
-{
-    const struct shape_variable *v = &play->shape.variable[piece->variable];
-    const struct board *board = &model->board;
-    const char *names[REFERENCE_ARRAYS] = {"master copy", "first slot", "second slot", "average"};
-    const uint8_t *arenas[REFERENCE_ARRAYS] = {plain_bytes(v->dtype) == 2 ? board->master : NULL,
-                                               board->state[0], board->state[1], board->average};
-
-    for (int a = 0; shape_moves(v) && a < REFERENCE_ARRAYS; a++) {
-        const double *expected = state->arrays[piece->variable][a];
-        if (expected == NULL || arenas[a] == NULL)
-            continue;
-        if (!judge_array(v, arenas[a], piece, expected))
-            play_wrong(play, "ps %u holds another %s of variable %u at step %llu",
-                       model->shard->config.number, names[a], piece->variable,
-                       (unsigned long long)model->step);
-        play->counts->compared_states++;
-    }
-}
-
-/* judge_aux -- what a ps keeps for each worker. */
-static void judge_aux(struct play *play, const struct shard_model *model, const struct plan_piece *piece)
-{
-    const struct shape_variable *v = &play->shape.variable[piece->variable];
-    const struct board *board = &model->board;
-    size_t element = plain_bytes(v->dtype);
-
-    for (uint32_t w = 0; w < play->shape.workers; w++)
-        if (!plain_equal(v->dtype, board->aux + w * board->shard->aux_bytes + piece->state_offset,
-                         play->reference.aux[w][piece->variable] + piece->first_element * element,
-                         piece->elements))
-            play_wrong(play, "ps %u holds something else of variable %u for worker %u",
-                       model->shard->config.number, piece->variable, w);
-}
 
 /* judge_shard -- a shard's parameters are exactly those of its step; what is changed in place too, if no order is half done. */
 static void judge_shard(struct play *play, uint32_t s)
@@ -87,15 +34,21 @@ static void judge_shard(struct play *play, uint32_t s)
         const struct shape_variable *v = &play->shape.variable[piece->variable];
         const uint8_t *expected = r->frames[step].values[piece->variable];
         if (v->kind == STEPGATE_AUX) {
-            if (settled)
-                judge_aux(play, model, piece);
+            if (settled && !compare_aux(r, model, piece))
+                play_wrong(play, "ps %u holds something else of variable %u for a worker", s,
+                           piece->variable);
             continue;
         }
         if (!plain_equal(v->dtype, arena + piece->offset, expected + piece->first, piece->elements))
             play_wrong(play, "ps %u holds other bits of variable %u at step %llu", s, piece->variable,
                        (unsigned long long)step);
+        const char *other = NULL;
         if (still)
-            judge_state(play, model, piece, step == r->step ? &r->now : &r->before);
+            other = compare_state(r, model, piece, step == r->step ? &r->now : &r->before,
+                                  &play->counts->compared_states);
+        if (other != NULL)
+            play_wrong(play, "ps %u holds another %s of variable %u at step %llu", s, other, piece->variable,
+                       (unsigned long long)step);
     }
 }
 

@@ -6,41 +6,46 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/simulation/campaign.h"
+#include "tests/simulation/chaos.h"
 #include "tests/simulation/play.h"
 
-#define CAMPAIGN_JUDGED 500 /* in fewer jobs nobody expects everything to happen */
+#define CAMPAIGN_CHAOS SHAPE_MODES /* a mode of its own, of jobs of any */
+#define CAMPAIGN_JUDGED 500        /* in fewer jobs nobody expects everything to happen */
 
 struct campaign {
     uint64_t seeds, first;
     bool one, trace;
-    int mode;            /* enum shape_mode; -1: any */
+    int mode;            /* enum shape_mode; -1: any; CAMPAIGN_CHAOS */
     uint64_t stop_after; /* failures */
-};
-
-/* A kind of event, how often it happened, and per how many jobs it must at least happen once; 0: it need not. */
-struct campaign_floor {
-    const char *name;
-    uint64_t count, jobs;
 };
 
 /* campaign_usage -- how to call it. */
 static int campaign_usage(FILE *out, int status)
 {
-    fprintf(out, "usage: stepgate-simulation [--mode M] [--seeds N] [--first S] [--stop-after F]   N jobs "
-                 "from seed S on\n"
-                 "       stepgate-simulation [--mode M] --seed S [--trace]                        one job "
-                 "again, with every "
-                 "event\n"
-                 "modes: equal, fewer, more (strict, R = T, R < T, R > T), async, bounded; tf: small jobs, "
-                 "values by tests/reference/tf_model, too\n");
+    fprintf(out,
+            "usage: stepgate-simulation [--mode M] [--seeds N] [--first S] [--stop-after F]   N jobs "
+            "from seed S on\n"
+            "       stepgate-simulation [--mode M] --seed S [--trace]                        one job "
+            "again, with every "
+            "event\n"
+            "modes: equal, fewer, more (strict, R = T, R < T, R > T), async, bounded; tf: small jobs, "
+            "values by tests/reference/tf_model, too; chaos: any of them, in which processes die and are "
+            "started again, and jobs go back to checkpoints\n");
     return status;
+}
+
+/* campaign_name -- of a mode, as the command line has it. */
+static const char *campaign_name(int mode)
+{
+    return mode == CAMPAIGN_CHAOS ? "chaos" : shape_mode_name(mode);
 }
 
 /* campaign_mode -- by name. */
 static int campaign_mode(const char *name, int *out)
 {
-    for (int m = 0; m < SHAPE_MODES; m++)
-        if (strcmp(name, shape_mode_name(m)) == 0) {
+    for (int m = 0; m <= CAMPAIGN_CHAOS; m++)
+        if (strcmp(name, campaign_name(m)) == 0) {
             *out = m;
             return 0;
         }
@@ -76,22 +81,6 @@ static int campaign_parse(int argc, char **argv, struct campaign *campaign)
     }
     return 0;
 }
-
-/* campaign_print -- how often each kind of event happened; returns how many stayed below their floor. */
-static uint64_t campaign_print(const struct campaign_floor *floors, size_t count, uint64_t jobs, bool judge)
-{
-    uint64_t below = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        bool low = judge && floors[i].jobs > 0 && floors[i].count < jobs / floors[i].jobs;
-        printf("events: %-28s %10llu%s\n", floors[i].name, (unsigned long long)floors[i].count,
-               low ? "  BELOW ITS FLOOR" : "");
-        below += low;
-    }
-    return below;
-}
-#define CAMPAIGN_PRINT(floors, jobs, judge)                                                                  \
-    campaign_print((floors), sizeof(floors) / sizeof((floors)[0]), (jobs), (judge))
 
 /* campaign_always -- what happens in every campaign. */
 static uint64_t campaign_always(const struct play_counts *c, bool judge)
@@ -224,31 +213,49 @@ static uint64_t campaign_tf(const struct play_counts *c, bool judge)
     return CAMPAIGN_PRINT(floors, c->jobs, judge);
 }
 
+/* What all jobs had of each kind of event. */
+struct campaign_counts {
+    struct play_counts play;
+    struct chaos_counts chaos;
+};
+
+/* campaign_job -- one job. */
+static bool campaign_job(const struct campaign *campaign, uint64_t seed, FILE *trace,
+                         struct campaign_counts *counts, uint64_t *hash, char *why, size_t size)
+{
+    const struct play_options options = {
+        .mode = campaign->mode, .small = campaign->mode == SHAPE_TF, .trace = trace};
+
+    if (campaign->mode == CAMPAIGN_CHAOS)
+        return chaos_seed(seed, -1, trace, &counts->chaos, hash, why, size) == 0;
+    return play_seed(seed, &options, &counts->play, hash, why, size) == 0;
+}
+
 /* campaign_seed -- one job; every fiftieth again, which must go exactly the same way. */
-static bool campaign_seed(const struct campaign *campaign, uint64_t seed, struct play_counts *counts,
+static bool campaign_seed(const struct campaign *campaign, uint64_t seed, struct campaign_counts *counts,
                           uint64_t *hash, char *why, size_t size)
 {
-    struct play_options options = {.mode = campaign->mode,
-                                   .small = campaign->mode == SHAPE_TF,
-                                   .trace = campaign->trace ? stdout : NULL};
-    struct play_counts ignored;
+    struct campaign_counts ignored;
     uint64_t again = 0;
-    bool ok = play_seed(seed, &options, counts, hash, why, size) == 0;
+    bool ok = campaign_job(campaign, seed, campaign->trace ? stdout : NULL, counts, hash, why, size);
 
     if (!ok || seed % 50 != 0)
         return ok;
     memset(&ignored, 0, sizeof(ignored));
-    options.trace = NULL;
-    ok = play_seed(seed, &options, &ignored, &again, why, size) == 0 && again == *hash;
+    ok = campaign_job(campaign, seed, NULL, &ignored, &again, why, size) && again == *hash;
     if (!ok && again != *hash)
         snprintf(why, size, "the replay went another way");
     return ok;
 }
 
 /* campaign_end -- what there was. */
-static uint64_t campaign_end(const struct campaign *campaign, const struct play_counts *counts)
+static uint64_t campaign_end(const struct campaign *campaign, const struct campaign_counts *all)
 {
+    const struct play_counts *counts = &all->play;
     bool judge = campaign->seeds >= CAMPAIGN_JUDGED;
+
+    if (campaign->mode == CAMPAIGN_CHAOS)
+        return campaign_chaos(&all->chaos, judge);
     uint64_t below = campaign_always(counts, judge);
 
     if (campaign->mode == SHAPE_TF)
@@ -260,7 +267,7 @@ static uint64_t campaign_end(const struct campaign *campaign, const struct play_
 int main(int argc, char **argv)
 {
     struct campaign campaign = {.seeds = 1000, .first = 1, .mode = -1, .stop_after = UINT64_MAX};
-    struct play_counts counts;
+    struct campaign_counts counts;
     uint64_t passed = 0, failed = 0, hash = 0;
     char why[600];
 
@@ -280,7 +287,7 @@ int main(int argc, char **argv)
         failed++;
         printf("seed: %llu FAILED: %s\n      again: stepgate-simulation%s%s --seed %llu --trace\n",
                (unsigned long long)seed, why, campaign.mode >= 0 ? " --mode " : "",
-               campaign.mode >= 0 ? shape_mode_name(campaign.mode) : "", (unsigned long long)seed);
+               campaign.mode >= 0 ? campaign_name(campaign.mode) : "", (unsigned long long)seed);
         fflush(stdout);
     }
     if (campaign.one)

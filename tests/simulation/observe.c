@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ps/lane/apply.h"
+#include "tests/simulation/chaos_inside.h"
 #include "tests/simulation/inside.h"
 #include "transport/base/error.h"
 
@@ -87,6 +88,8 @@ int __wrap_mode_contribute(struct mode *mode, const struct mode_contribution *co
 {
     if (observed != NULL)
         observe_contribution(observed, contribution);
+    if (chaos_played != NULL)
+        chaos_fault_arrow(chaos_played, CHAOS_COUNTED, chaos_played->ps[0].shard);
     int status = __real_mode_contribute(mode, contribution);
     if (observed != NULL && status == 0)
         referee_contribute(&observed->referee, contribution);
@@ -109,6 +112,8 @@ int __wrap_mode_applied(struct mode *mode, uint64_t step)
                     (unsigned long long)step, l, s, (unsigned long long)observed->ps[s].seen[l].steps);
     if (observed != NULL)
         referee_applied(&observed->referee, step);
+    if (chaos_played != NULL)
+        chaos_fault_arrow(chaos_played, CHAOS_APPLIED, chaos_played->ps[0].shard);
     return status;
 }
 
@@ -219,6 +224,10 @@ int __wrap_mode_decide(struct mode *mode, struct mode_decision *out)
 {
     int some = __real_mode_decide(mode, out);
 
+    if (chaos_played != NULL && some != 0 && out->kind == MODE_COMMIT) {
+        chaos_oracle_decided(chaos_played, out);
+        chaos_fault_arrow(chaos_played, CHAOS_DECIDED, chaos_played->ps[0].shard);
+    }
     if (some == 0 || observed == NULL)
         return some;
     referee_decision(&observed->referee, out);
@@ -239,6 +248,8 @@ void __wrap_shard_order(struct shard *shard, const struct message *message, uint
         observed->old_commit = *message;
         observed->old_commit_there = true;
     }
+    if (chaos_played != NULL && message->kind == MESSAGE_COMMIT)
+        chaos_fault_arrow(chaos_played, CHAOS_ORDERED, shard);
     __real_shard_order(shard, message, now);
 }
 
@@ -271,6 +282,8 @@ void __wrap_shard_send(struct shard *shard, uint32_t rank, const struct message 
     for (uint32_t s = 0; observed != NULL && message->kind == MESSAGE_RELEASED && s < observed->shards; s++)
         if (observed->ps[s].shard == shard)
             observe_released(observed, s, rank, message->sequence);
+    if (chaos_played != NULL && message->kind == MESSAGE_TOKEN)
+        chaos_fault_arrow(chaos_played, CHAOS_TOLD, shard);
     __real_shard_send(shard, rank, message, now);
 }
 
@@ -279,6 +292,8 @@ int __wrap_apply_new(const struct board *board, uint32_t lane, struct apply **ou
 {
     int status = __real_apply_new(board, lane, out);
 
+    if (chaos_played != NULL && status == 0)
+        chaos_see_lane(board, lane, *out);
     for (uint32_t s = 0; observed != NULL && status == 0 && s < observed->shards; s++) {
         const struct shard_model *model = observed->ps[s].shard->models[0];
         if (model != NULL && board == &model->board)
@@ -336,6 +351,8 @@ static void observe_order(struct play *play, uint32_t s, struct play_lane *lane)
 /* apply_begin -- passed through. */
 void __wrap_apply_begin(struct apply *apply)
 {
+    if (chaos_played != NULL)
+        chaos_see_apply(apply);
     for (uint32_t s = 0; observed != NULL && s < observed->shards; s++)
         for (uint32_t l = 0; l < observed->lanes; l++)
             if (observed->ps[s].seen[l].apply == apply)
