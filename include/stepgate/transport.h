@@ -249,6 +249,9 @@ struct stepgate_transport_v1 {
      * and the peer can write nothing through it. Work in flight is abandoned. Remotes that were imported over it stay as they are. */
     void (*endpoint_delete)(struct stepgate_endpoint **endpoint);
     int (*endpoint_capabilities)(struct stepgate_endpoint *endpoint, struct stepgate_capabilities *out);
+    /* endpoint_trouble -- what the device has counted of trouble at this endpoint's port since the fabric was opened (packets sent again, out of sequence, ...), in words that can be put behind
+     * those of an error; "" where there was none, or nothing is counted. Also of an endpoint that is broken. bytes > 0; the text is cut to them. */
+    void (*endpoint_trouble)(const struct stepgate_endpoint *endpoint, char *text, size_t bytes);
 
     /* endpoint_export -- grants the region (or less than its access) to this peer; the descriptor is of use to this peer only,
      * who imports it over its end of this same endpoint. What a descriptor needs beside itself (a file descriptor) is sent here,

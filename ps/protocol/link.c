@@ -390,6 +390,20 @@ static void link_forgive(struct link *link, uint64_t now)
     link->last_heard = link->last_heard + gap < now ? link->last_heard + gap : now;
 }
 
+/* link_silent -- the peer is given up; what the device has counted meanwhile tells whether it is the network's fault. */
+static int link_silent(const struct link *link, uint64_t now)
+{
+    unsigned long long waited = (now - link->last_heard) / CLOCK_MS;
+    char trouble[384] = "";
+
+    link->endpoint->transport->endpoint_trouble(link->endpoint, trouble, sizeof(trouble));
+    int status =
+        error_set(STEPGATE_EPEER, 0, "look at that host and process; raise liveness if it was only stopped",
+                  "nothing was heard from the peer for %llu ms%s", waited, trouble);
+    error_step(UINT64_MAX, (int64_t)waited);
+    return status;
+}
+
 /* link_progress -- outbox, heartbeats, liveness. */
 int link_progress(struct link *link, uint64_t now)
 {
@@ -404,11 +418,7 @@ int link_progress(struct link *link, uint64_t now)
     int status = link_flush(link, now);
     if (status == 0 && link->liveness_ns != 0 && link->state == LINK_UP) {
         if (now > link->last_heard && now - link->last_heard > link->liveness_ns) {
-            status = error_set(STEPGATE_EPEER, 0,
-                               "look at that host and process; raise liveness if it was only stopped",
-                               "nothing was heard from the peer for %llu ms",
-                               (unsigned long long)((now - link->last_heard) / CLOCK_MS));
-            error_step(UINT64_MAX, (int64_t)((now - link->last_heard) / CLOCK_MS));
+            status = link_silent(link, now);
         } else if (now > link->last_sent && now - link->last_sent >= link->liveness_ns / 4 &&
                    link_idle(link)) {
             status = link_beat(link, now);

@@ -67,6 +67,21 @@ static int loss_open(struct suite *suite, struct party *party[2], struct link *l
     return link_grant(link->end[1], *target, LOSS_ALL, link->end[0], remote);
 }
 
+/* loss_trouble -- what the device has counted is a text that fits, of a connection that stands as of one that is broken. */
+static int loss_trouble(struct suite *suite, const struct end *end)
+{
+    char text[400];
+
+    for (size_t bytes = 1; bytes < sizeof(text); bytes = 2 * bytes + 1) {
+        memset(text, 'x', sizeof(text));
+        suite->transport->endpoint_trouble(end->endpoint, text, bytes);
+        CHECK(suite, memchr(text, 0, bytes) != NULL, "endpoint_trouble leaves %zu bytes without an end",
+              bytes);
+        CHECK(suite, text[bytes] == 'x', "endpoint_trouble writes behind %zu bytes", bytes);
+    }
+    return 0;
+}
+
 /* promise_peer_gone -- the peer deletes its endpoint while work is in flight. */
 int promise_peer_gone(struct suite *suite)
 {
@@ -78,8 +93,11 @@ int promise_peer_gone(struct suite *suite)
     if (loss_open(suite, party, &link, &source, &target, &remote) < 0)
         return -1;
     uint32_t posted = loss_post(suite, link.end[0], source, remote, 4096);
+    int rc = loss_trouble(suite, link.end[0]);
     end_delete(link.end[1]);
-    return loss_seen(suite, link.end[0], source, remote, posted, 5000);
+    if (rc == 0)
+        rc = loss_seen(suite, link.end[0], source, remote, posted, 5000);
+    return rc == 0 ? loss_trouble(suite, link.end[0]) : rc;
 }
 
 /* promise_peer_killed -- a process killed with -9 is noticed in less than a second. */

@@ -252,6 +252,14 @@ void shm_endpoint_delete(struct stepgate_endpoint **pointer)
     *pointer = NULL;
 }
 
+/* shm_endpoint_trouble -- there is no device. */
+void shm_endpoint_trouble(const struct stepgate_endpoint *endpoint, char *text, size_t bytes)
+{
+    (void)endpoint;
+    (void)bytes;
+    text[0] = 0;
+}
+
 /* shm_endpoint_capabilities -- after the answer they are those of both ends. */
 int shm_endpoint_capabilities(struct stepgate_endpoint *endpoint, struct stepgate_capabilities *out)
 {

@@ -76,6 +76,7 @@ int shm_endpoint_accept(struct stepgate_request *request, struct stepgate_queue 
                         struct stepgate_domain *domain, const void *hello, uint32_t hello_bytes, void *user,
                         struct stepgate_endpoint **out);
 void shm_endpoint_delete(struct stepgate_endpoint **endpoint);
+void shm_endpoint_trouble(const struct stepgate_endpoint *endpoint, char *text, size_t bytes);
 int shm_endpoint_capabilities(struct stepgate_endpoint *endpoint, struct stepgate_capabilities *out);
 
 /* shm_endpoint_break -- the connection has ended with a positive code; only the first reason counts. */

@@ -31,6 +31,7 @@ static const struct stepgate_transport_v1 shm_table = {
     .endpoint_accept = shm_endpoint_accept,
     .request_refuse = shm_request_refuse,
     .endpoint_delete = shm_endpoint_delete,
+    .endpoint_trouble = shm_endpoint_trouble,
     .endpoint_capabilities = shm_endpoint_capabilities,
     .endpoint_export = shm_endpoint_export,
     .endpoint_import = shm_endpoint_import,

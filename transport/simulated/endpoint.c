@@ -389,6 +389,14 @@ void sim_endpoint_delete(struct stepgate_endpoint **pointer)
     *pointer = NULL;
 }
 
+/* sim_endpoint_trouble -- a world has no counters. */
+void sim_endpoint_trouble(const struct stepgate_endpoint *endpoint, char *text, size_t bytes)
+{
+    (void)endpoint;
+    (void)bytes;
+    text[0] = 0;
+}
+
 /* sim_endpoint_capabilities -- the limits of the world. */
 int sim_endpoint_capabilities(struct stepgate_endpoint *base, struct stepgate_capabilities *out)
 {

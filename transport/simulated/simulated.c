@@ -23,6 +23,7 @@ static const struct stepgate_transport_v1 simulated_table = {
     .endpoint_accept = sim_endpoint_accept,
     .request_refuse = sim_request_refuse,
     .endpoint_delete = sim_endpoint_delete,
+    .endpoint_trouble = sim_endpoint_trouble,
     .endpoint_capabilities = sim_endpoint_capabilities,
     .endpoint_export = sim_endpoint_export,
     .endpoint_import = sim_endpoint_import,

@@ -304,6 +304,7 @@ int sim_endpoint_accept(struct stepgate_request *request, struct stepgate_queue 
 void sim_request_refuse(struct stepgate_request *request, const void *hello, uint32_t hello_bytes);
 void sim_endpoint_delete(struct stepgate_endpoint **endpoint);
 void sim_endpoint_free(struct sim_endpoint *endpoint);
+void sim_endpoint_trouble(const struct stepgate_endpoint *endpoint, char *text, size_t bytes);
 int sim_endpoint_capabilities(struct stepgate_endpoint *endpoint, struct stepgate_capabilities *out);
 struct sim_endpoint *sim_endpoint_live(const struct world *world, uint32_t id);
 void sim_endpoint_break(struct sim_endpoint *endpoint, int status, uint8_t *hello, uint32_t hello_bytes,

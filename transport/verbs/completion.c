@@ -14,7 +14,7 @@ static void completion_failed(struct endpoint *endpoint, const struct ibv_wc *wc
     if (endpoint->state < ENDPOINT_UP)
         return; /* siw flushes the receives of a refused connection before its event, which knows the reason, comes */
     if (wc->status != IBV_WC_WR_FLUSH_ERR)
-        device_trouble(endpoint->domain->device, endpoint->id->port_num, trouble, sizeof(trouble));
+        endpoint_trouble(&endpoint->base, trouble, sizeof(trouble));
     switch (wc->status) {
     case IBV_WC_RETRY_EXC_ERR:
         endpoint_close(endpoint, STEPGATE_EPEER, "is the peer's host up, and the network?",

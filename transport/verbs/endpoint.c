@@ -318,6 +318,16 @@ static void endpoint_path(const struct endpoint *endpoint, struct stepgate_path 
     out->rnr_retries = attr.rnr_retry;
 }
 
+/* endpoint_trouble -- of its port. */
+void endpoint_trouble(const struct stepgate_endpoint *endpoint, char *text, size_t bytes)
+{
+    const struct endpoint *inner = (const struct endpoint *)endpoint;
+
+    text[0] = '\0';
+    if (inner->id != NULL)
+        device_trouble(inner->domain->device, inner->id->port_num, text, bytes);
+}
+
 /* endpoint_capabilities -- what this connection carries. */
 int endpoint_capabilities(struct stepgate_endpoint *endpoint, struct stepgate_capabilities *out)
 {

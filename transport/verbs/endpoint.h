@@ -108,6 +108,7 @@ void endpoint_release(struct endpoint *endpoint, uint32_t receive);
 uint8_t *endpoint_receive(struct endpoint *endpoint, uint32_t receive);
 
 void endpoint_delete(struct stepgate_endpoint **endpoint);
+void endpoint_trouble(const struct stepgate_endpoint *endpoint, char *text, size_t bytes);
 int endpoint_capabilities(struct stepgate_endpoint *endpoint, struct stepgate_capabilities *out);
 int endpoint_export(struct stepgate_endpoint *endpoint, struct stepgate_region *region, unsigned access,
                     struct stepgate_descriptor *out);

@@ -33,6 +33,7 @@ static const struct stepgate_transport_v1 verbs_table = {
     .endpoint_accept = connection_accept,
     .request_refuse = connection_refuse,
     .endpoint_delete = endpoint_delete,
+    .endpoint_trouble = endpoint_trouble,
     .endpoint_capabilities = endpoint_capabilities,
     .endpoint_export = endpoint_export,
     .endpoint_import = endpoint_import,

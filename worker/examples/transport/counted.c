@@ -112,6 +112,11 @@ static int counted_queue_poll(struct stepgate_queue *queue, struct stepgate_even
     return n;
 }
 
+static void counted_endpoint_trouble(const struct stepgate_endpoint *endpoint, char *text, size_t bytes)
+{
+    counted_below->endpoint_trouble(endpoint, text, bytes);
+}
+
 /* counted_endpoint_capabilities -- what is below can do, under this name */
 static int counted_endpoint_capabilities(struct stepgate_endpoint *endpoint,
                                          struct stepgate_capabilities *out)
@@ -249,6 +254,7 @@ static const struct stepgate_transport_v1 counted_table = {
     .endpoint_accept = counted_endpoint_accept,
     .request_refuse = counted_request_refuse,
     .endpoint_delete = counted_endpoint_delete,
+    .endpoint_trouble = counted_endpoint_trouble,
     .endpoint_capabilities = counted_endpoint_capabilities,
     .endpoint_export = counted_endpoint_export,
     .endpoint_import = counted_endpoint_import,

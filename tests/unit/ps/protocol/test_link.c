@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -523,6 +524,29 @@ static void silence_takes_a_link_down_when_liveness_has_passed_and_not_before(vo
     }
 }
 
+/* trouble -- of a device that has counted some. */
+static void trouble(const struct stepgate_endpoint *endpoint, char *text, size_t bytes)
+{
+    (void)endpoint;
+    snprintf(text, bytes, " (rxe0 port 1 since the start: retry 3)");
+}
+
+static void silence_is_told_with_what_the_device_has_counted(void **state)
+{
+    struct stepgate_transport_v1 counting;
+    struct pair p;
+
+    (void)state;
+    pair_up(&p, 1, 0);
+    p.silent[PASSIVE] = true;
+    counting = *p.link[ACTIVE].endpoint->transport;
+    counting.endpoint_trouble = trouble;
+    p.link[ACTIVE].endpoint->transport = &counting;
+    pair_run(&p, 2 * LIVENESS_NS);
+    pair_is_down(&p, ACTIVE, STEPGATE_EPEER, "ms (rxe0 port 1 since the start: retry 3)");
+    pair_close(&p);
+}
+
 static void a_process_that_was_stopped_gives_its_peer_that_time_again(void **state)
 {
     (void)state;
@@ -687,6 +711,7 @@ int main(void)
         cmocka_unit_test(a_link_that_is_not_up_takes_no_message),
         cmocka_unit_test(heartbeats_keep_an_idle_link_up),
         cmocka_unit_test(silence_takes_a_link_down_when_liveness_has_passed_and_not_before),
+        cmocka_unit_test(silence_is_told_with_what_the_device_has_counted),
         cmocka_unit_test(a_process_that_was_stopped_gives_its_peer_that_time_again),
         cmocka_unit_test(without_liveness_silence_is_no_fault),
         cmocka_unit_test(whoever_does_not_prove_itself_is_let_go),
