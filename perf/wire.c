@@ -124,7 +124,10 @@ static int wire_take(struct wire *wire, const struct stepgate_event *event)
         return event->status < 0 && !wire->connected
                    ? wire_fail(wire, event->status, event->why != NULL ? event->why : "no connection")
                    : wire_wrong(wire, "the peer is gone");
-    case STEPGATE_EVENT_DEVICE: return wire_fail(wire, event->status, "the device failed");
+    case STEPGATE_EVENT_DEVICE:
+        return event->status < 0
+                   ? wire_fail(wire, event->status, event->why != NULL ? event->why : "the device failed")
+                   : 0;
     case STEPGATE_EVENT_REQUEST: return wire_requested(wire, event);
     default: return 0;
     }

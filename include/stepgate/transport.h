@@ -143,7 +143,7 @@ enum stepgate_event_kind {
     STEPGATE_EVENT_NOTIFY = 5,     /* endpoint, value */
     STEPGATE_EVENT_MESSAGE = 6,    /* endpoint, data/length */
     STEPGATE_EVENT_DEVICE =
-        7 /* fabric-wide: status, text of the error in stepgate_error_last() of the poller */
+        7 /* fabric-wide: status (0: worth a line, no more), why, remedy; without why, the text is that of stepgate_error_last() of the poller */
 };
 
 /* What is known of the end of a connection: `value` of its DISCONNECTED event. */
@@ -164,7 +164,8 @@ struct stepgate_event {
     struct stepgate_endpoint *endpoint;
     struct stepgate_listener *listener;
     struct stepgate_request *request;
-    const char *why, *remedy; /* DISCONNECTED: in words, or NULL; valid until the endpoint is deleted */
+    const char *why,
+        *remedy; /* in words, or NULL; of DISCONNECTED valid until the endpoint is deleted, of DEVICE until the next poll */
 };
 
 struct stepgate_fabric_options {

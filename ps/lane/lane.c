@@ -378,10 +378,9 @@ static void lane_announce_again(struct lane *lane, uint32_t rank)
 static void lane_event(struct lane *lane, const struct stepgate_event *event, uint64_t now)
 {
     if (event->kind == STEPGATE_EVENT_DEVICE) {
-        error_set(STEPGATE_EDEVICE, 0, "look at the device (ibv_devinfo) and at the kernel's log",
-                  "the RDMA device reports an error");
-        for (uint32_t w = 0; w < lane->config.workers; w++)
-            lane_lost(lane, w);
+        struct letter letter = {.kind = LETTER_DEVICE, .end = link_device(event)};
+        error_save(&letter.error);
+        lane_tell(lane, &letter);
         return;
     }
     if (event->endpoint == NULL)

@@ -23,7 +23,8 @@ enum letter_kind {
     LETTER_FORGET =
         10, /* to the lane: `rank` is lost: nothing of it stays, and nothing is announced to who comes next */
     LETTER_FORGOT = 11, /* to the shard: so it is */
-    LETTER_BACK = 12    /* to the lane: `rank` has slots again, of `model` */
+    LETTER_BACK = 12,   /* to the lane: `rank` has slots again, of `model` */
+    LETTER_DEVICE = 13  /* to the shard: error of the lane's device, which is lost where end is not 0 */
 };
 
 struct board;
@@ -42,7 +43,7 @@ struct letter {
     struct stepgate_region *region;
     uint64_t offsets[3]; /* of both parities, and of the words */
     struct stepgate_error error;
-    int end; /* enum link_end */
+    int end; /* enum link_end; of a device, as said above */
 };
 
 struct mailbox {

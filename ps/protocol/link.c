@@ -196,7 +196,8 @@ static int link_connected(struct link *link, const struct stepgate_event *event,
     if (status != 0)
         return status;
     memcpy(link->theirs_bytes, event->data, STEPGATE_HELLO_BYTES);
-    return link_prove(link, now);
+    status = link_prove(link, now);
+    return status == -STEPGATE_EPEER ? 0 : status; /* broken again: its DISCONNECTED event says why */
 }
 
 /* link_refused_lost -- the job behind the address has failed, for want of somebody. */
@@ -225,6 +226,7 @@ static void link_disconnected(struct link *link, const struct stepgate_event *ev
         link->end = event->value == STEPGATE_END_DIED     ? LINK_END_REASON
                     : event->value == STEPGATE_END_CLOSED ? LINK_END_CLOSED
                                                           : LINK_END_BROKEN;
+    bool told = event->why != NULL && event->why[0] != 0;
     switch (reason) {
     case 0:
         if ((event->status == -STEPGATE_EPEER || event->status == 0) && link->stopped_ms > 0)
@@ -232,12 +234,12 @@ static void link_disconnected(struct link *link, const struct stepgate_event *ev
                 STEPGATE_EPEER, 0, "",
                 "the connection was closed by the other side; this process had been stopped for %llu ms",
                 (unsigned long long)link->stopped_ms);
-        else if (event->status == -STEPGATE_EPEER || event->status == 0)
+        else if (event->status == 0 ||
+                 (event->status == -STEPGATE_EPEER && (link->end != LINK_END_BROKEN || !told)))
             error_set(STEPGATE_EPEER, 0, "", "the connection was closed by the other side");
         else
             error_set(-event->status, 0, event->remedy != NULL ? event->remedy : "", "%s",
-                      event->why != NULL && event->why[0] != 0 ? event->why
-                                                               : stepgate_strerror(event->status));
+                      told ? event->why : stepgate_strerror(event->status));
         break;
     case STEPGATE_EWRONGJOB:
         error_set(reason, 0, "give every process the same job name, or another port",
@@ -373,6 +375,14 @@ int link_event(struct link *link, const struct stepgate_event *event, uint64_t n
     case STEPGATE_EVENT_COMPLETION: return LINK_COMPLETION;
     default: return LINK_NOTHING;
     }
+}
+
+/* link_device -- see link.h. */
+bool link_device(const struct stepgate_event *event)
+{
+    if (event->why != NULL)
+        (void)error_set(STEPGATE_EDEVICE, 0, event->remedy, "%s", event->why);
+    return event->status != 0;
 }
 
 /*

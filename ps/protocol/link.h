@@ -84,6 +84,8 @@ int link_accept(struct link *link, struct stepgate_request *request, struct step
                 uint32_t theirs_length, uint64_t now);
 /* link_event -- takes an event of its endpoint, returns enum link_event_kind: what the user should look at. */
 int link_event(struct link *link, const struct stepgate_event *event, uint64_t now);
+/* link_device -- an event of a device, which belongs to no link. What it says is the last error of this thread; true: the device is lost, false: it is worth a line. */
+bool link_device(const struct stepgate_event *event);
 /* link_send -- queues a message; it is sent at once if the endpoint takes it, in order in any case; on a held link when it is up again. Errors: EPEER (down), ENOMEM. */
 int link_send(struct link *link, const struct message *message, uint64_t now);
 /* link_progress -- sends what waits in the outbox, heartbeats, and looks at liveness: returns LINK_NOTHING or LINK_WENT_DOWN (once). */

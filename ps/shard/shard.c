@@ -328,6 +328,20 @@ static void shard_link_down(struct shard *shard, struct link *link, uint64_t now
     shard->leader_retry_at = now + wait * CLOCK_MS;
 }
 
+/* shard_device -- this thread's last error is what a device says: without it there is no ps. */
+static void shard_device(struct shard *shard, bool lost, uint64_t now)
+{
+    struct stepgate_error error;
+
+    error_save(&error);
+    if (!lost) {
+        log_line(&shard->config.log, LOG_WARN, "%s", error.text);
+        return;
+    }
+    error_set(error.code, error.os_errno, error.remedy, "ps %u: %s", shard->config.number, error.text);
+    shard_abort(shard, now);
+}
+
 /* shard_event -- one event of a queue. */
 static void shard_event(struct shard *shard, unsigned fabric, const struct stepgate_event *event,
                         uint64_t now)
@@ -337,9 +351,8 @@ static void shard_event(struct shard *shard, unsigned fabric, const struct stepg
         return;
     }
     if (event->kind == STEPGATE_EVENT_DEVICE) {
-        error_set(STEPGATE_EDEVICE, 0, "look at the device (ibv_devinfo) and at the kernel's log",
-                  "the RDMA device of ps %u reports an error", shard->config.number);
-        shard_abort(shard, now);
+        bool lost = link_device(event);
+        shard_device(shard, lost, now);
         return;
     }
     if (event->endpoint == NULL)
@@ -465,6 +478,10 @@ static int shard_letters(struct shard *shard, uint64_t now)
             shard_rebuild_held(shard, letter.rank);
         if (letter.kind == LETTER_FORGOT)
             shard_absence_forgot(shard, letter.rank, now);
+        if (letter.kind == LETTER_DEVICE) {
+            error_restore(&letter.error);
+            shard_device(shard, letter.end != 0, now);
+        }
         if (letter.kind != LETTER_LOST)
             continue;
         shard_poll(shard, now); /* the worker may have said why on its control connection before it went */

@@ -6,6 +6,8 @@
 #include "transport/base/error.h"
 #include "transport/verbs/endpoint.h"
 
+#define EVENT_REMEDY "look at the device (ibv_devinfo) and at the kernel's log"
+
 enum event_flag { EVENT_QP_FAILED = 1, EVENT_CQ_FAILED = 2, EVENT_FATAL = 1 };
 
 /* event_tell -- keeps a device event for the next poll; a fatal one is never replaced by a warning. */
@@ -15,7 +17,7 @@ static void event_tell(struct queue *queue, int status, const char *what)
         return;
     queue->device_event = true;
     queue->device_status = status;
-    snprintf(queue->device_text, sizeof(queue->device_text), "%s", what);
+    snprintf(queue->device_text, sizeof(queue->device_text), "RDMA device %s: %s", queue->device->name, what);
 }
 
 /* event_take -- one asynchronous event. */
@@ -59,7 +61,7 @@ static void event_fail(struct queue *queue, bool all)
         if (endpoint == NULL)
             continue;
         if (all)
-            endpoint_close(endpoint, STEPGATE_EDEVICE, "see the kernel's log", "the device %s is in error",
+            endpoint_close(endpoint, STEPGATE_EDEVICE, EVENT_REMEDY, "the device %s is in error",
                            queue->device->name);
         else if (atomic_exchange_explicit(&endpoint->async, 0, memory_order_relaxed) != 0)
             endpoint_close(endpoint, STEPGATE_EPEER, NULL, "its queue pair is in error");
@@ -85,11 +87,13 @@ void event_drain(struct queue *queue)
     }
 }
 
-/* event_report -- writes the pending event; its words are the last error of this thread. */
+/* event_report -- writes the pending event; its words are the last error of this thread, until another event of the same poll has some. */
 void event_report(struct queue *queue, struct stepgate_event *event)
 {
-    *event = (struct stepgate_event){.kind = STEPGATE_EVENT_DEVICE, .status = queue->device_status};
+    *event = (struct stepgate_event){.kind = STEPGATE_EVENT_DEVICE,
+                                     .status = queue->device_status,
+                                     .why = queue->device_text,
+                                     .remedy = EVENT_REMEDY};
     queue->device_event = false;
-    (void)error_set(STEPGATE_EDEVICE, 0, "see the kernel's log", "RDMA device %s: %s", queue->device->name,
-                    queue->device_text);
+    (void)error_set(STEPGATE_EDEVICE, 0, EVENT_REMEDY, "%s", queue->device_text);
 }

@@ -13,8 +13,10 @@
 /* post_take -- the next operation of an endpoint, or why there is none. */
 static int post_take(struct endpoint *endpoint, struct ring_op **op)
 {
-    if (endpoint->state >= ENDPOINT_CLOSING)
+    if (endpoint->state >= ENDPOINT_CLOSING) {
+        (void)error_set(STEPGATE_EPEER, 0, endpoint->remedy, "the connection is gone: %s", endpoint->why);
         return -STEPGATE_EPEER;
+    }
     if (endpoint->state != ENDPOINT_UP)
         return -STEPGATE_EAGAIN;
     *op = ring_push(&endpoint->ring);

@@ -391,6 +391,8 @@ uint64_t session_back_off(struct session *session, unsigned attempts, int64_t mo
 uint32_t session_missing(const struct session *session, uint64_t now, char *text, size_t size);
 /* session_is_up -- every link to a shard is up. */
 bool session_is_up(const struct session *session, const struct session_shard *shard);
+/* session_link_down -- the lane's link that is down; NULL: there is none. */
+const struct link *session_link_down(const struct session *session, const struct session_shard *shard);
 /* session_rebuild_begin -- the connections to a shard broke; false: they are not made anew. */
 bool session_rebuild_begin(struct session *session, struct session_shard *shard, const struct link *link,
                            uint64_t now);

@@ -76,12 +76,15 @@ bool session_rebuild_begin(struct session *session, struct session_shard *shard,
     if (session->reconnect == 0 || session->observer || !shard->welcome || link->end == LINK_END_REASON ||
         rebuild_counts(session, shard, now) > session->reconnect)
         return false;
+    const struct link *first = shard->suspected ? session_link_down(session, shard) : NULL;
+
     shard->suspected = false;
     shard->broken = true;
     shard->attempts = shard->refusals = 0;
     shard->broken_at = now;
     shard->rebuild_by = clock_after(now, rebuild_ms(session));
-    shard->cause = link->error;
+    /* A ps that hears of the end of one closes them all: the one that broke before knows why. */
+    shard->cause = first != NULL ? first->error : link->error;
     rebuild_hold_all(session, shard);
     shard->control.retry_at = session_back_off(session, 0, REBUILD_BACK_OFF_MS, now);
     rebuild_models(session, shard, now);
@@ -115,8 +118,8 @@ static void rebuild_refused(struct session *session, struct session_shard *shard
         rebuild_give_up(session, shard);
         return;
     }
-    error_set(why->code, why->os_errno, why->remedy, "ps %u (%s): %s", shard->number, shard->address,
-              why->text);
+    error_set(why->code, why->os_errno, why->remedy, "ps %u (%s): %.*s; the connections broke before: %s",
+              shard->number, shard->address, 200, why->text, shard->cause.text);
     error_peer(why->role, why->rank, shard->address, "");
     session_fail(session);
 }

@@ -163,8 +163,8 @@ static void session_suspect(struct session_shard *shard, uint64_t now)
     shard->suspect_until = now + SESSION_SUSPECT_MS * CLOCK_MS;
 }
 
-/* session_link_down -- the lane's link that is down; NULL: there is none. */
-static const struct link *session_link_down(const struct session *session, const struct session_shard *shard)
+/* session_link_down -- see inside.h. */
+const struct link *session_link_down(const struct session *session, const struct session_shard *shard)
 {
     for (uint32_t l = 0; l < session->push_lanes; l++)
         if (shard->push[l].link.state == LINK_DOWN)
@@ -337,13 +337,24 @@ static struct session_connection *session_connection_of(struct session_shard *sh
     }
 }
 
+/* session_hear -- what a device says: without it there is no session. */
+static void session_hear(struct session *session, const struct stepgate_event *event)
+{
+    struct stepgate_error said;
+
+    if (link_device(event)) {
+        session_fail(session);
+        return;
+    }
+    error_save(&said);
+    log_line(&session->log, LOG_WARN, "%s", said.text);
+}
+
 /* session_event -- one event of a queue. */
 static void session_event(struct session *session, const struct stepgate_event *event, uint64_t now)
 {
     if (event->kind == STEPGATE_EVENT_DEVICE) {
-        error_set(STEPGATE_EDEVICE, 0, "look at the device (ibv_devinfo) and at the kernel's log",
-                  "the RDMA device reports an error");
-        session_fail(session);
+        session_hear(session, event);
         return;
     }
     if (event->endpoint == NULL)

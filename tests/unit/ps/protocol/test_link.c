@@ -686,6 +686,63 @@ static void a_held_link_is_for_the_process_that_it_was_up_with(void **state)
     pair_close(&p);
 }
 
+/* broken_send -- of a connection that is gone. A transport need not say more. */
+static int broken_send(struct stepgate_endpoint *endpoint, const void *data, uint32_t length)
+{
+    (void)endpoint;
+    (void)data;
+    (void)length;
+    return -STEPGATE_EPEER;
+}
+
+static void a_connection_that_breaks_before_the_proof_is_said_by_its_end(void **state)
+{
+    (void)state;
+    static const struct stepgate_transport_v1 broken = {.size = sizeof(broken), .endpoint_send = broken_send};
+    struct stepgate_endpoint gone = {.transport = &broken};
+    struct pair p;
+    uint8_t theirs[STEPGATE_HELLO_BYTES];
+    pair_open(&p, 1, 0);
+    struct link *link = &p.link[ACTIVE];
+    assert_int_equal(link_connect(link, p.queue[ACTIVE], p.domain[ACTIVE], "b:7000", &p.hello[ACTIVE], 0), 0);
+    struct stepgate_endpoint *whole = link->endpoint;
+    link->endpoint = &gone;
+    p.hello[PASSIVE].version = HELLO_VERSION;
+    hello_pack(&p.hello[PASSIVE], theirs);
+    struct stepgate_event event = {
+        .kind = STEPGATE_EVENT_CONNECTED, .data = theirs, .length = sizeof(theirs), .endpoint = &gone};
+    assert_int_equal(link_event(link, &event, 1), LINK_NOTHING);
+    event = (struct stepgate_event){.kind = STEPGATE_EVENT_DISCONNECTED,
+                                    .status = -STEPGATE_EPEER,
+                                    .endpoint = &gone,
+                                    .why = "a cable is out",
+                                    .remedy = "put it in"};
+    assert_int_equal(link_event(link, &event, 2), LINK_WENT_DOWN);
+    assert_int_equal(link->error.code, STEPGATE_EPEER);
+    assert_int_equal(link->end, LINK_END_BROKEN);
+    assert_string_equal(link->error.text, "a cable is out");
+    assert_string_equal(link->error.remedy, "put it in");
+    link->endpoint = whole;
+    pair_close(&p);
+}
+
+static void what_a_device_says_is_the_end_only_where_it_is_lost(void **state)
+{
+    (void)state;
+    struct stepgate_error error;
+    struct stepgate_event event = {
+        .kind = STEPGATE_EVENT_DEVICE, .status = 0, .why = "a port came up", .remedy = "none"};
+    assert_false(link_device(&event));
+    error_save(&error);
+    assert_int_equal(error.code, STEPGATE_EDEVICE);
+    assert_string_equal(error.text, "a port came up");
+    event.status = -STEPGATE_EDEVICE;
+    event.why = NULL;
+    assert_true(link_device(&event));
+    error_save(&error);
+    assert_string_equal(error.text, "a port came up"); /* the last one stays, which is the transport's */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -717,6 +774,8 @@ int main(void)
         cmocka_unit_test(whoever_does_not_prove_itself_is_let_go),
         cmocka_unit_test(a_killed_peer_takes_the_link_down_once),
         cmocka_unit_test(a_closed_link_can_be_connected_anew),
+        cmocka_unit_test(a_connection_that_breaks_before_the_proof_is_said_by_its_end),
+        cmocka_unit_test(what_a_device_says_is_the_end_only_where_it_is_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
