@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <pthread.h>
+#include <rdma/rdma_cma.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-#define JOB_MS 6000
+#define JOB_MS 6000 /* of a wait, where a machine is not slow */
 #define JOB_STEPS 4
 #define JOB_DENSE 3000
 #define JOB_ROWS 40
@@ -32,8 +33,10 @@ static const struct {
 
 struct job_state {
     const struct job_plan *plan;
-    const char *transport, *host, *folder;
+    const struct job_ground *ground;
+    const char *folder;
     struct job_report *report;
+    int ms;
     pthread_mutex_t lock;
     pthread_cond_t moved;
     bool begun;             /* all threads are there */
@@ -95,11 +98,11 @@ static int job_knobs(struct stepgate_options *options, const char *const *knobs)
 static int job_options(struct job_actor *actor, struct stepgate_options **options)
 {
     struct job_state *state = actor->state;
-    char listen[STEPGATE_ADDRESS_BYTES], rank[16];
+    char listen[STEPGATE_ADDRESS_BYTES], rank[16], join[16], alive[16], end[16];
     bool ps = actor->rank == JOB_WORKERS;
     const char *const common[] = {
-        "transport", state->transport, "workers", "2", "join_timeout", "3s", "liveness",
-        "20s",       "close_timeout",  "2s",      NULL};
+        "transport", state->ground->transport, "workers", "2",        "join_timeout", join, "liveness",
+        alive,       "close_timeout",          end,       "insecure", "on",           NULL};
     const char *const servers[] = {"listen",
                                    listen,
                                    "lanes",
@@ -111,7 +114,10 @@ static int job_options(struct job_actor *actor, struct stepgate_options **option
                                    NULL};
     const char *const workers[] = {"ps_hosts", state->address, "task_index", rank, NULL};
 
-    snprintf(listen, sizeof(listen), "%s:0", state->host);
+    snprintf(listen, sizeof(listen), "%s:0", state->ground->host);
+    snprintf(join, sizeof(join), "%ds", 3 * state->ground->slowness);
+    snprintf(alive, sizeof(alive), "%ds", 20 * state->ground->slowness);
+    snprintf(end, sizeof(end), "%ds", 2 * state->ground->slowness);
     snprintf(rank, sizeof(rank), "%d", actor->rank);
     int status = stepgate_options_new(options);
     if (status >= 0)
@@ -204,7 +210,7 @@ static int job_declare(struct job_actor *actor)
         status =
             stepgate_model_initialize(actor->model, v, initial, job_variables[v].dims[0] * sizeof(float));
     if (status >= 0)
-        status = stepgate_model_commit(actor->model, JOB_MS, &info);
+        status = stepgate_model_commit(actor->model, actor->state->ms, &info);
     return status;
 }
 
@@ -239,7 +245,7 @@ static int job_read(struct job_actor *actor)
     static const uint64_t rows[2] = {3, 20};
     float some[2 * JOB_WIDTH];
     const void *value = NULL;
-    int status = stepgate_step_pull(actor->model, STEPGATE_ALL, JOB_MS, NULL);
+    int status = stepgate_step_pull(actor->model, STEPGATE_ALL, actor->state->ms, NULL);
 
     actor->values = UINT64_C(0xcbf29ce484222325);
     for (int v = 0; status >= 0 && v < JOB_VARIABLES; v++) {
@@ -250,7 +256,7 @@ static int job_read(struct job_actor *actor)
             job_sum(&actor->values, value, job_variables[v].dims[0] * sizeof(float));
     }
     if (status >= 0)
-        status = stepgate_step_pull_rows(actor->model, JOB_TABLE, rows, 2, some, JOB_MS, NULL);
+        status = stepgate_step_pull_rows(actor->model, JOB_TABLE, rows, 2, some, actor->state->ms, NULL);
     if (status >= 0)
         job_sum(&actor->values, some, sizeof(some));
     return status;
@@ -263,13 +269,14 @@ static int job_look(struct job_actor *actor, uint64_t step)
     static float weight[JOB_DENSE], slot[JOB_DENSE], table[JOB_ROWS * JOB_WIDTH];
     void *const out[2] = {weight, table};
     struct stepgate_contributions counts = {.size = sizeof(counts)};
-    int status =
-        stepgate_model_snapshot(actor->model, STEPGATE_SNAPSHOT_PARAMETERS, ids, 2, out, JOB_MS, NULL);
+    int status = stepgate_model_snapshot(actor->model, STEPGATE_SNAPSHOT_PARAMETERS, ids, 2, out,
+                                         actor->state->ms, NULL);
 
     if (status >= 0)
-        status = stepgate_model_slot(actor->model, JOB_WEIGHT, "momentum", JOB_MS, slot, sizeof(slot), NULL);
+        status = stepgate_model_slot(actor->model, JOB_WEIGHT, "momentum", actor->state->ms, slot,
+                                     sizeof(slot), NULL);
     if (status >= 0)
-        status = stepgate_model_contributions(actor->model, 1, JOB_MS, &counts);
+        status = stepgate_model_contributions(actor->model, 1, actor->state->ms, &counts);
     if (status >= 0)
         status = stepgate_model_tune(actor->model, "learning_rate", "0.05", step + 1);
     return status;
@@ -280,7 +287,7 @@ static int job_step(struct job_actor *actor, uint64_t *at)
 {
     struct job_state *state = actor->state;
     struct stepgate_step_info info = {.size = sizeof(info)};
-    int status = stepgate_step_begin(actor->model, JOB_MS, &info);
+    int status = stepgate_step_begin(actor->model, actor->state->ms, &info);
 
     *at = info.step;
     if (status >= 0)
@@ -306,11 +313,11 @@ static int job_train(struct job_actor *actor)
             status = job_step(actor, &step);
     } while (status >= 0 && step < state->end);
     if (status >= 0 && state->plan->checkpoints && actor->rank == 0)
-        status = stepgate_checkpoint(actor->model, JOB_MS, NULL);
+        status = stepgate_checkpoint(actor->model, actor->state->ms, NULL);
     if (status >= 0)
-        status = stepgate_job_barrier(actor->job, JOB_MS);
+        status = stepgate_job_barrier(actor->job, actor->state->ms);
     if (status >= 0)
-        status = stepgate_job_leave(actor->job, JOB_MS);
+        status = stepgate_job_leave(actor->job, actor->state->ms);
     return status;
 }
 
@@ -326,7 +333,7 @@ static void *job_work(void *context)
         return NULL;
     int status = job_keep(actor->end, job_options(actor, &options));
     if (status >= 0)
-        status = job_keep(actor->end, stepgate_job_join(options, JOB_MS, &actor->job));
+        status = job_keep(actor->end, stepgate_job_join(options, actor->state->ms, &actor->job));
     stepgate_options_delete(&options);
     pthread_mutex_lock(&state->lock);
     if (status < 0 && state->server != NULL) /* as whoever started the processes does */
@@ -356,7 +363,7 @@ static void job_once(struct job_state *state, uint64_t number)
                                   &actors[a]) != 0)
             abort(); /* no test without threads */
     }
-    point_arm(number);
+    point_arm(number, state->ground->kinds, state->ground->call);
     pthread_mutex_lock(&state->lock);
     state->begun = true;
     pthread_cond_broadcast(&state->moved);
@@ -384,12 +391,12 @@ static long job_descriptors(void)
 }
 
 /* job_run -- see job.h. */
-void job_run(const struct job_plan *plan, const char *transport, const char *host, const char *folder,
+void job_run(const struct job_plan *plan, const struct job_ground *ground, const char *folder,
              uint64_t number, struct job_report *report)
 {
     struct job_state state = {
-        .plan = plan, .transport = transport, .host = host, .folder = folder, .report = report};
-    long descriptors, threads, mappings;
+        .plan = plan, .ground = ground, .folder = folder, .report = report, .ms = JOB_MS * ground->slowness};
+    struct wrap_kept kept;
 
     pthread_mutex_init(&state.lock, NULL);
     pthread_cond_init(&state.moved, NULL);
@@ -400,13 +407,16 @@ void job_run(const struct job_plan *plan, const char *transport, const char *hos
         atomic_store(&report->logged, 0);
         memset(report->log, 0, sizeof(report->log));
     }
-    descriptors = job_descriptors();
-    point_kept(&threads, &mappings);
+    if (strcmp(ground->transport, "verbs") == 0) /* librdmacm keeps what it has found out at its first call */
+        rdma_free_devices(rdma_get_devices(NULL));
+    long descriptors = job_descriptors();
+    wrap_kept(&kept);
     job_once(&state, number);
     report->descriptors = job_descriptors() - descriptors;
-    point_kept(&report->threads, &report->mappings);
-    report->threads -= threads;
-    report->mappings -= mappings;
+    wrap_kept(&report->kept);
+    report->kept.threads -= kept.threads;
+    report->kept.mappings -= kept.mappings;
+    report->kept.objects -= kept.objects;
     pthread_cond_destroy(&state.moved);
     pthread_mutex_destroy(&state.lock);
 #ifdef __SANITIZE_ADDRESS__

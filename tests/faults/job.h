@@ -11,6 +11,7 @@
 
 #include "stepgate/stepgate.h"
 #include "tests/faults/point.h"
+#include "tests/faults/wrap.h"
 
 #define JOB_WORKERS 2
 #define JOB_ACTORS (JOB_WORKERS + 1) /* the workers by rank, then the ps */
@@ -26,6 +27,14 @@ struct job_plan {
     bool looks;                /* snapshots, slots, counts and changes of hyper-parameters */
 };
 
+/* Where it is done. */
+struct job_ground {
+    const char *transport, *host; /* shm or verbs, at that address */
+    unsigned kinds;               /* of points */
+    const char *call;             /* of points: that one alone; NULL: all */
+    int slowness;                 /* an emulated machine is given that much more time */
+};
+
 /* How it ended for one. */
 struct job_end {
     int status; /* 0, or the code of the call that failed */
@@ -38,15 +47,16 @@ struct job_report {
     struct point failed;
     uint64_t points;
     struct job_end end[JOB_ACTORS];
-    uint64_t values;                     /* a sum over what the workers read last */
-    long descriptors, threads, mappings; /* that were not given back */
-    bool leaks;                          /* memory, as far as there is somebody who looks */
+    uint64_t values;  /* a sum over what the workers read last */
+    long descriptors; /* that were not given back */
+    struct wrap_kept kept;
+    bool leaks; /* memory, as far as there is somebody who looks */
     atomic_size_t logged;
     char log[JOB_LOG_BYTES]; /* what the library said, a line each */
 };
 
-/* job_run -- the plan, in `folder`, which is empty; point `number` fails. transport is shm or verbs, at the address of `host`. */
-void job_run(const struct job_plan *plan, const char *transport, const char *host, const char *folder,
+/* job_run -- the plan, in `folder`, which is empty; point `number` fails. */
+void job_run(const struct job_plan *plan, const struct job_ground *ground, const char *folder,
              uint64_t number, struct job_report *report);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include "tests/faults/trial.h"
 
-#define MAIN_BESIDE 12 /* jobs at a time, most of which wait */
+#define MAIN_BESIDE 12 /* jobs at a time, at most; most of them wait */
 #define MAIN_WHOLE                                                                                           \
     20 /* in a row in which nothing failed: the threads do not come to their points in the same order each time */
 #define MAIN_PLACES 4096
@@ -35,12 +35,28 @@ struct main_count {
     size_t places;
 };
 
+/* What is asked for. */
+struct main_order {
+    struct job_ground ground;
+    const char *work;      /* folder for those of the trials */
+    uint64_t point, every; /* 0: all points, or each of so many */
+    int beside;
+    bool list;
+};
+
 /* main_usage -- to `out`; returns the status to exit with. */
 static int main_usage(FILE *out, int status)
 {
     fputs("usage: stepgate-faults [--plan NAME] [--point N] [--every N] [--transport shm|verbs] [--host "
           "ADDRESS]\n"
-          "Runs a small job once for each call that can fail, which does. --every N: for each Nth alone.\n",
+          "                       [--only-verbs] [--call NAME] [--slowness N] [--beside N] [--list]\n"
+          "Runs a small job once for each call that can fail, which does.\n"
+          "  --every N     for each Nth alone\n"
+          "  --only-verbs  calls of libibverbs and librdmacm, and what these tell\n"
+          "  --call NAME   this one alone\n"
+          "  --slowness N  with deadlines N times as long\n"
+          "  --beside N    so many jobs at a time\n"
+          "  --list        a line for each\n",
           out);
     return status;
 }
@@ -72,53 +88,72 @@ static void main_count_in(struct main_count *count, const struct trial *trial, e
     main_place(count, report->failed.place);
 }
 
+/* main_tell -- one line on a trial in which something failed. */
+static void main_tell(const struct trial *trial, enum trial_verdict verdict)
+{
+    const struct job_report *report = trial->report;
+    const char *text = "";
+
+    if (report->failed.number == 0)
+        return;
+    for (int a = 0; a < JOB_ACTORS; a++)
+        if (text[0] == 0 && report->end[a].status != 0)
+            text = report->end[a].error.text;
+    printf("point %" PRIu64 ": %s: %s%s\n", trial->number, report->failed.call,
+           verdict == TRIAL_SAME ? "ends well" : "", text);
+}
+
 /* main_first -- a job in which nothing fails, whose values are those of all that end well; false: it does not end well. */
-static bool main_first(const struct job_plan *plan, const struct trial_ground *ground, struct trial *trial,
+static bool main_first(const struct job_plan *plan, const struct main_order *order, struct trial *trial,
                        struct main_count *count)
 {
     int status;
 
-    if (trial_start(trial, plan, ground, 0) != 0)
+    if (trial_start(trial, plan, &order->ground, order->work, 0) != 0)
         return false;
     while (!trial_ended(trial, &status))
         poll(NULL, 0, 2);
     count->values = trial->report->values;
+    count->points = trial->report->points;
     return trial_judge(trial, plan, status, 0) == TRIAL_WHOLE;
 }
 
-/* main_plan -- all points of a plan from `from` on; 0 only if there were some, and none was wrong. */
-static int main_plan(const struct job_plan *plan, const struct trial_ground *ground, uint64_t from,
-                     uint64_t every, bool alone)
+/* main_plan -- the points of a plan; 0 only if there were some, and none was wrong. */
+static int main_plan(const struct job_plan *plan, const struct main_order *order)
 {
     static struct main_count count;
     struct trial *trials[MAIN_BESIDE] = {NULL};
-    uint64_t next = from, begun = trial_now();
+    uint64_t next = order->point != 0 ? order->point : 1, begun = trial_now();
+    uint64_t enough = order->every == 1 ? MAIN_WHOLE : 1;
     int status, running = 0, room = 0;
 
     memset(&count, 0, sizeof(count));
-    for (; room < MAIN_BESIDE; room++)
+    for (; room < MAIN_BESIDE && room < order->beside; room++)
         if ((trials[room] = trial_new()) == NULL)
             break;
-    bool goes = room > 0 && main_first(plan, ground, trials[0], &count);
+    bool goes = room > 0 && main_first(plan, order, trials[0], &count);
     while (goes || running > 0) {
         for (int i = 0; i < room; i++) {
             struct trial *trial = trials[i];
             if (trial->pid != 0 && trial_ended(trial, &status)) {
+                enum trial_verdict verdict = trial_judge(trial, plan, status, count.values);
                 running--;
-                main_count_in(&count, trial, trial_judge(trial, plan, status, count.values));
-                goes = goes && count.whole < MAIN_WHOLE;
+                main_count_in(&count, trial, verdict);
+                if (order->list)
+                    main_tell(trial, verdict);
+                goes = goes && count.whole < enough;
             }
             if (trial->pid != 0 || !goes)
                 continue;
-            if (trial_start(trial, plan, ground, next) != 0) {
+            if (trial_start(trial, plan, &order->ground, order->work, next) != 0) {
                 printf("FAILED %s: no process for point %" PRIu64 "\n", plan->name, next);
                 count.wrong++;
                 goes = false;
                 continue;
             }
             running++;
-            next += every;
-            goes = !alone;
+            next += order->every;
+            goes = order->point == 0;
         }
         poll(NULL, 0, 1);
     }
@@ -139,44 +174,53 @@ static void *main_allocate(size_t bytes)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"plan", required_argument, NULL, 'p'},
-                                            {"point", required_argument, NULL, 'n'},
-                                            {"every", required_argument, NULL, 'e'},
-                                            {"transport", required_argument, NULL, 't'},
-                                            {"host", required_argument, NULL, 'a'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    struct trial_ground ground = {.transport = "shm", .host = "127.0.0.1"};
+    static const struct option options[] = {
+        {"plan", required_argument, NULL, 'p'},   {"point", required_argument, NULL, 'n'},
+        {"every", required_argument, NULL, 'e'},  {"transport", required_argument, NULL, 't'},
+        {"host", required_argument, NULL, 'a'},   {"slowness", required_argument, NULL, 's'},
+        {"only-verbs", no_argument, NULL, 'v'},   {"call", required_argument, NULL, 'c'},
+        {"beside", required_argument, NULL, 'b'}, {"list", no_argument, NULL, 'l'},
+        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
+    struct main_order order = {.ground = {.transport = "shm",
+                                          .host = "127.0.0.1",
+                                          .kinds = POINT_SYSTEM | POINT_VERBS,
+                                          .slowness = 1},
+                               .every = 1,
+                               .beside = MAIN_BESIDE};
     char work[] = P_tmpdir "/stepgate-faults-XXXXXX";
     const char *only = NULL;
-    uint64_t every = 1, point = 0;
     unsigned passed = 0, failed = 0;
     int option;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (option) {
         case 'p': only = optarg; break;
-        case 'n': point = strtoull(optarg, NULL, 0); break;
-        case 'e': every = strtoull(optarg, NULL, 0); break;
-        case 't': ground.transport = optarg; break;
-        case 'a': ground.host = optarg; break;
+        case 'n': order.point = strtoull(optarg, NULL, 0); break;
+        case 'e': order.every = strtoull(optarg, NULL, 0); break;
+        case 't': order.ground.transport = optarg; break;
+        case 'a': order.ground.host = optarg; break;
+        case 'c': order.ground.call = optarg; break;
+        case 'b': order.beside = atoi(optarg); break;
+        case 'l': order.list = true; break;
+        case 'v': order.ground.kinds = POINT_VERBS; break;
+        case 's': order.ground.slowness = atoi(optarg); break;
         case 'h': return main_usage(stdout, 0);
         default: return main_usage(stderr, 2);
         }
     }
-    if (optind < argc || every == 0)
+    if (optind < argc || order.every == 0 || order.ground.slowness < 1 || order.beside < 1)
         return main_usage(stderr, 2);
     if (mkdtemp(work) == NULL) {
         perror(work);
         return 1;
     }
-    ground.work = work;
+    order.work = work;
     json_set_alloc_funcs(main_allocate, free);
     signal(SIGPIPE, SIG_IGN);
     for (size_t p = 0; p < sizeof(main_plans) / sizeof(main_plans[0]); p++) {
         if (only != NULL && strcmp(only, main_plans[p].name) != 0)
             continue;
-        bool wrong = main_plan(&main_plans[p], &ground, point != 0 ? point : 1, every, point != 0) != 0;
+        bool wrong = main_plan(&main_plans[p], &order) != 0;
         passed += !wrong;
         failed += wrong;
     }

@@ -55,20 +55,20 @@ void trial_delete(struct trial **trial)
 }
 
 /* trial_start -- see trial.h. */
-int trial_start(struct trial *trial, const struct job_plan *plan, const struct trial_ground *ground,
-                uint64_t number)
+int trial_start(struct trial *trial, const struct job_plan *plan, const struct job_ground *ground,
+                const char *work, uint64_t number)
 {
     memset(trial->report, 0, sizeof(*trial->report));
-    snprintf(trial->folder, sizeof(trial->folder), "%s/%" PRIu64, ground->work, number);
+    snprintf(trial->folder, sizeof(trial->folder), "%s/%" PRIu64, work, number);
     if (mkdir(trial->folder, 0700) != 0)
         return -1;
     trial->number = number;
     trial->overdue = false;
-    trial->until = trial_now() + TRIAL_MS;
+    trial->until = trial_now() + TRIAL_MS * (uint64_t)ground->slowness;
     fflush(NULL);
     trial->pid = fork();
     if (trial->pid == 0) {
-        job_run(plan, ground->transport, ground->host, trial->folder, number, trial->report);
+        job_run(plan, ground, trial->folder, number, trial->report);
         _exit(0);
     }
     return trial->pid > 0 ? 0 : -1;
@@ -110,7 +110,8 @@ static enum trial_verdict trial_wrong(const struct trial *trial, const struct jo
     printf("FAILED %s, point %" PRIu64 ": %s\n", plan->name, trial->number, what);
     if (failed->number != 0)
         printf("  failed: %s (%s), called from 0x%zx of the program\n", failed->call,
-               strerror(failed->os_errno), (size_t)((const char *)failed->place - __executable_start));
+               failed->words != NULL ? failed->words : strerror(failed->os_errno),
+               (size_t)((const char *)failed->place - __executable_start));
     for (int a = 0; a < JOB_ACTORS; a++)
         if (report->end[a].status != 0)
             printf("  %s %d: %d %s: %s\n", a < JOB_WORKERS ? "worker" : "ps", a % JOB_WORKERS,
@@ -121,9 +122,11 @@ static enum trial_verdict trial_wrong(const struct trial *trial, const struct jo
 }
 
 /* trial_names -- does a text say what failed? */
-static bool trial_names(const char *text, int os_errno)
+static bool trial_names(const char *text, const struct point *failed)
 {
-    return strstr(text, strerror(os_errno)) != NULL || (os_errno == ENOMEM && strstr(text, "memory") != NULL);
+    if (strstr(text, failed->words != NULL ? failed->words : strerror(failed->os_errno)) != NULL)
+        return true;
+    return failed->os_errno == ENOMEM && strstr(text, "memory") != NULL;
 }
 
 /* trial_judge -- see trial.h. */
@@ -133,7 +136,7 @@ enum trial_verdict trial_judge(const struct trial *trial, const struct job_plan 
     const struct job_report *report = trial->report;
     const struct point *failed = &report->failed;
     char what[128];
-    bool refused = false, named = trial_names(report->log, failed->os_errno);
+    bool refused = false, named = trial_names(report->log, failed);
 
     if (trial->overdue)
         return trial_wrong(trial, plan, "it does not end");
@@ -146,19 +149,24 @@ enum trial_verdict trial_judge(const struct trial *trial, const struct job_plan 
     for (int a = 0; a < JOB_ACTORS; a++) {
         const struct job_end *end = &report->end[a];
         refused = refused || end->status != 0;
-        named = named || (end->status != 0 && trial_names(end->error.text, failed->os_errno));
+        named = named || (end->status != 0 && trial_names(end->error.text, failed));
         if (end->status != 0 && (end->error.text[0] == '\0' || end->error.code != -end->status))
             return trial_wrong(trial, plan, "an error without a text of its own");
+        if (end->status == -STEPGATE_ESTATE)
+            return trial_wrong(trial, plan, "whoever called is blamed");
     }
-    if (report->descriptors != 0 || report->threads != 0 || report->mappings != 0) {
-        snprintf(what, sizeof(what), "kept: %ld descriptors, %ld threads, %ld mappings", report->descriptors,
-                 report->threads, report->mappings);
+    if (report->descriptors != 0 || report->kept.threads != 0 || report->kept.mappings != 0 ||
+        report->kept.objects != 0) {
+        snprintf(what, sizeof(what), "kept: %ld descriptors, %ld threads, %ld mappings, %ld of verbs",
+                 report->descriptors, report->kept.threads, report->kept.mappings, report->kept.objects);
         return trial_wrong(trial, plan, what);
     }
     if (report->leaks)
         return trial_wrong(trial, plan, "memory is lost");
     if (refused && failed->number == 0)
         return trial_wrong(trial, plan, "nothing failed, and the job did");
+    if (refused && failed->harmless)
+        return trial_wrong(trial, plan, "what does no harm ended the job");
     if (refused && !named)
         return trial_wrong(trial, plan, "nobody says what failed");
     if (!refused && values != 0 && report->values != values)

@@ -9,11 +9,6 @@
 
 #define TRIAL_FOLDER_BYTES 64
 
-struct trial_ground {
-    const char *transport, *host;
-    const char *work; /* folder for the folders of the trials */
-};
-
 /* What came of it. */
 enum trial_verdict {
     TRIAL_WRONG,   /* as trial_judge has said */
@@ -37,9 +32,9 @@ uint64_t trial_now(void);
 struct trial *trial_new(void);
 /* trial_delete -- no process may run. */
 void trial_delete(struct trial **trial);
-/* trial_start -- begins one. 0, or -1: no process, no folder. */
-int trial_start(struct trial *trial, const struct job_plan *plan, const struct trial_ground *ground,
-                uint64_t number);
+/* trial_start -- begins one, in a folder that is made in `work`. 0, or -1: no process, no folder. */
+int trial_start(struct trial *trial, const struct job_plan *plan, const struct job_ground *ground,
+                const char *work, uint64_t number);
 /* trial_ended -- looks whether it has, and kills it if it is overdue; *status as waitpid gives it. */
 bool trial_ended(struct trial *trial, int *status);
 /* trial_judge -- of one that has ended; values: what a job gives in which nothing fails (0: not known yet). Says what is wrong. */

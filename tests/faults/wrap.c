@@ -27,28 +27,17 @@
 #include <unistd.h>
 
 #include "tests/faults/point.h"
+#include "tests/faults/wrap.h"
 
 static atomic_long wrap_threads, wrap_mappings;
 
-/* point_kept -- see point.h. */
-void point_kept(long *threads, long *mappings)
+/* wrap_kept -- see wrap.h. */
+void wrap_kept(struct wrap_kept *out)
 {
-    *threads = atomic_load(&wrap_threads);
-    *mappings = atomic_load(&wrap_mappings);
+    *out = (struct wrap_kept){.threads = atomic_load(&wrap_threads),
+                              .mappings = atomic_load(&wrap_mappings),
+                              .objects = wrap_objects()};
 }
-
-/* A function `name` that returns `bad` with an errno where it is to fail. */
-#define WRAP(type, name, bad, error, parameters, arguments)                                                  \
-    type __real_##name parameters;                                                                           \
-    type __wrap_##name parameters;                                                                           \
-    type __wrap_##name parameters                                                                            \
-    {                                                                                                        \
-        if (point_reached(#name, error, __builtin_return_address(0)))                                        \
-            return bad;                                                                                      \
-        return __real_##name arguments;                                                                      \
-    }
-/* One that says what is wrong by what it returns. */
-#define WRAP_CODE(name, code, parameters, arguments) WRAP(int, name, code, code, parameters, arguments)
 
 /* Memory. */
 WRAP(void *, malloc, NULL, ENOMEM, (size_t bytes), (bytes))
@@ -132,7 +121,7 @@ WRAP(hwloc_bitmap_t, hwloc_bitmap_alloc, NULL, ENOMEM, (void), ())
         va_start(more, what);                                                                                \
         number value = va_arg(more, number);                                                                 \
         va_end(more);                                                                                        \
-        if (point_reached(#name, error, __builtin_return_address(0)))                                        \
+        if (point_reached(POINT_SYSTEM, #name, error, __builtin_return_address(0)))                          \
             return -1;                                                                                       \
         return __real_##name(argument, what, value);                                                         \
     }
@@ -153,7 +142,7 @@ ssize_t __wrap_read(int fd, void *data, size_t bytes);
 /* __wrap_read -- of a file. */
 ssize_t __wrap_read(int fd, void *data, size_t bytes)
 {
-    if (wrap_is_file(fd) && point_reached("read", EIO, __builtin_return_address(0)))
+    if (wrap_is_file(fd) && point_reached(POINT_SYSTEM, "read", EIO, __builtin_return_address(0)))
         return -1;
     return __real_read(fd, data, bytes);
 }
@@ -163,7 +152,7 @@ ssize_t __wrap_write(int fd, const void *data, size_t bytes);
 /* __wrap_write -- to a file. */
 ssize_t __wrap_write(int fd, const void *data, size_t bytes)
 {
-    if (wrap_is_file(fd) && point_reached("write", ENOSPC, __builtin_return_address(0)))
+    if (wrap_is_file(fd) && point_reached(POINT_SYSTEM, "write", ENOSPC, __builtin_return_address(0)))
         return -1;
     return __real_write(fd, data, bytes);
 }
@@ -173,7 +162,7 @@ int __wrap_fclose(FILE *file);
 /* __wrap_fclose -- a file that could not be written to its end is closed all the same. */
 int __wrap_fclose(FILE *file)
 {
-    bool fails = point_reached("fclose", ENOSPC, __builtin_return_address(0));
+    bool fails = point_reached(POINT_SYSTEM, "fclose", ENOSPC, __builtin_return_address(0));
     int status = __real_fclose(file);
 
     if (fails)
@@ -186,7 +175,7 @@ void *__wrap_mmap(void *at, size_t bytes, int access, int flags, int fd, off_t f
 /* __wrap_mmap -- counted, to be given back. */
 void *__wrap_mmap(void *at, size_t bytes, int access, int flags, int fd, off_t from)
 {
-    if (point_reached("mmap", ENOMEM, __builtin_return_address(0)))
+    if (point_reached(POINT_SYSTEM, "mmap", ENOMEM, __builtin_return_address(0)))
         return MAP_FAILED;
     void *memory = __real_mmap(at, bytes, access, flags, fd, from);
     if (memory != MAP_FAILED)
@@ -209,7 +198,7 @@ int __wrap_pthread_create(pthread_t *out, const pthread_attr_t *how, wrap_body *
 /* __wrap_pthread_create -- counted, to be waited for. */
 int __wrap_pthread_create(pthread_t *out, const pthread_attr_t *how, wrap_body *body, void *context)
 {
-    if (point_reached("pthread_create", EAGAIN, __builtin_return_address(0)))
+    if (point_reached(POINT_SYSTEM, "pthread_create", EAGAIN, __builtin_return_address(0)))
         return EAGAIN;
     int status = __real_pthread_create(out, how, body, context);
     if (status == 0)
