@@ -6,12 +6,28 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "perf/clock.h"
+
+/* command_beside -- see command.h. */
+int command_beside(const char *name, char *out, size_t bytes)
+{
+    ssize_t length = readlink("/proc/self/exe", out, bytes - 1);
+
+    if (length <= 0)
+        return -1;
+    out[length] = '\0';
+    char *slash = strrchr(out, '/');
+    size_t room = bytes - (size_t)(slash + 1 - out);
+    if ((size_t)snprintf(slash + 1, room, "%s", name) >= room)
+        return -1;
+    return access(out, X_OK);
+}
 
 /* command_become -- in the new process; returns only what it writes into `told` if it cannot. */
 static void command_become(const char *const *argv, pid_t parent, int out, int told)

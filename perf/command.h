@@ -11,6 +11,8 @@ struct command {
     int fd; /* its standard output and error */
 };
 
+/* command_beside -- the path of a program in the folder of this one: 0, or -1 if it is not there. */
+int command_beside(const char *name, char *out, size_t bytes);
 /* command_start -- argv ends with NULL; argv[0] is looked for in PATH. 0, or a positive errno. */
 int command_start(struct command *command, const char *const *argv);
 /* command_end -- reads until it ends, `seconds` at most, then kills it. The end of what it printed is in `text`, NUL-terminated. Its exit status; 128 + signal

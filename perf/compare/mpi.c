@@ -45,19 +45,6 @@ static void mpi_defaults(struct settings *s)
     s->parameters = (struct settings_list){{1000, 100000, 1000000, 25600000}, 4};
 }
 
-/* mpi_program -- stepgate-perf-allreduce beside this program. */
-static int mpi_program(char *out, size_t bytes)
-{
-    ssize_t length = readlink("/proc/self/exe", out, bytes - 32);
-
-    if (length <= 0)
-        return -1;
-    out[length] = '\0';
-    char *slash = strrchr(out, '/');
-    snprintf(slash + 1, bytes - (size_t)(slash + 1 - out), "stepgate-perf-allreduce");
-    return access(out, X_OK);
-}
-
 /* mpi_run -- one run of the all-reduce: its median step in nanoseconds. */
 static int mpi_run(const char *program, uint64_t ranks, const struct mpi_case *c, uint64_t bucket,
                    const struct settings *s, double *median, char *text, size_t bytes)
@@ -179,7 +166,7 @@ static enum test_end mpi_compare_run(const struct settings *s, struct report *re
     char program[4096];
     size_t missed = 0, rows = 0;
 
-    if (mpi_program(program, sizeof(program)) != 0) {
+    if (command_beside("stepgate-perf-allreduce", program, sizeof(program)) != 0) {
         snprintf(text, bytes,
                  "Open MPI was not there when this was built: packaging/install compare, then build again");
         return TEST_REFUSED;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const struct perf_test *const compare_table[] = {&compare_memory, &compare_mpi, &compare_perftest,
-                                                        &compare_prefault, &compare_scaling};
+static const struct perf_test *const compare_table[] = {
+    &compare_ddp, &compare_memory, &compare_mpi, &compare_perftest, &compare_prefault, &compare_scaling};
 
 /* compare_at -- see table.h. */
 const struct perf_test *compare_at(size_t i)

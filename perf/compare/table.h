@@ -8,7 +8,7 @@
 
 #include "perf/test.h"
 
-extern const struct perf_test compare_memory, compare_mpi, compare_perftest, compare_prefault,
+extern const struct perf_test compare_ddp, compare_memory, compare_mpi, compare_perftest, compare_prefault,
     compare_scaling;
 
 /* compare_at -- comparison number i; NULL: no more. */
