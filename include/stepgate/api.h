@@ -78,6 +78,8 @@ struct stepgate_api_v1 {
     int (*buffer_gradient)(struct stepgate_model *model, int id, void **pointer);
     int (*buffer_parameter)(struct stepgate_model *model, int id, const void **pointer);
     int (*buffer_attach)(struct stepgate_model *model, int id, int use, void *pointer, uint64_t bytes);
+    int (*buffer_attach_dmabuf)(struct stepgate_model *model, int id, int use, int fd, uint64_t offset,
+                                uint64_t bytes);
     int (*buffer_detach)(struct stepgate_model *model, int id, int use);
     int (*buffer_is_idle)(struct stepgate_model *model, int id);
     /* step.h */

@@ -49,6 +49,15 @@ int stepgate_buffer_parameter(struct stepgate_model *model, int id, const void *
 /* stepgate_buffer_attach -- uses memory of the caller's for a variable from now on; between steps, or before the first begin. The memory must live until
  * _detach or the model's end. bytes must be the size of the value, or of the gradient in its dtype. Errors: EINVAL, ESTATE, EBUSY (bytes are still under way), ELIMIT (memlock). */
 int stepgate_buffer_attach(struct stepgate_model *model, int id, int use, void *pointer, uint64_t bytes);
+/*
+ * stepgate_buffer_attach_dmabuf -- the same for memory that this process need not be able to read: `bytes` from `offset` of a dma-buf, for example of a GPU's memory. The device of the
+ * verbs transport writes gradients out of it and parameters into it, and no processor touches them; the descriptor may be closed afterwards. What stands in a gradient must be
+ * there before the push (synchronize with the GPU), and what was pulled is there when pull returns. Such a buffer has no address: stepgate_buffer_gradient and _parameter refuse it.
+ * Errors: those of _attach; ENOTSUP: a ps is reached over shm; the device or its driver registers no dma-buf; an aux variable; a gradient that this process must look at (clip_norm, non_finite other
+ * than propagate), or keep (strict mode with R > T, unless reconnect=0). EINVAL: the descriptor is no dma-buf, or not so long.
+ */
+int stepgate_buffer_attach_dmabuf(struct stepgate_model *model, int id, int use, int fd, uint64_t offset,
+                                  uint64_t bytes);
 /* stepgate_buffer_detach -- back to the library's buffer. Errors: EINVAL, ESTATE, EBUSY. */
 int stepgate_buffer_detach(struct stepgate_model *model, int id, int use);
 /*

@@ -182,12 +182,20 @@ struct stepgate_fabric_options {
         vector; /* verbs: completion vector (interrupt) of the first queue; each further queue takes the next one */
 };
 
+/* A range of memory that another driver has exported, for example that of a GPU. */
+struct stepgate_dmabuf {
+    int fd;          /* used during region_new alone */
+    uint64_t offset; /* bytes into it */
+};
+
 struct stepgate_region_options {
     size_t size;
     unsigned
         access; /* the most that can be granted to peers; 0: local use only (source of writes, target of reads) */
     void *address;   /* memory of the caller's, or NULL: allocated, zeroed and pre-faulted by the transport */
     uint64_t length; /* bytes; > 0 */
+    const struct stepgate_dmabuf *
+        dmabuf; /* this instead of `address`, which is NULL; for local use only. The region's address is none of this process then. NULL: none */
 };
 
 enum stepgate_post_flag {
@@ -211,7 +219,7 @@ struct stepgate_transport_v1 {
     int (*domain_new)(struct stepgate_fabric *fabric, struct stepgate_domain **out);
     void (*domain_delete)(struct stepgate_domain **domain);
 
-    /* region_new -- memory for peers of the domain, or for local use. Errors: ENOTSUP (caller's memory), ELIMIT (memlock), ENOMEM. */
+    /* region_new -- memory for peers of the domain, or for local use. Errors: ENOTSUP (caller's memory, a dma-buf), EINVAL (no dma-buf, or not so long), ELIMIT (memlock), ENOMEM. */
     int (*region_new)(struct stepgate_domain *domain, const struct stepgate_region_options *options,
                       struct stepgate_region **out);
     /* region_delete -- after it returns no peer can write into the memory through the transport's device; a mapped peer keeps

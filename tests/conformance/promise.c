@@ -18,6 +18,7 @@ const struct promise suite_promises[] = {
     {"large", promise_large, true},
     {"beyond_4_gib", promise_beyond_4_gib, true},
     {"callers_memory", promise_callers_memory, false},
+    {"device_memory", promise_device_memory, false},
     {"many_endpoints", promise_many_endpoints, false},
     {"back_pressure", promise_back_pressure, false},
     {"held_back", promise_held_back, false},

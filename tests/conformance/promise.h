@@ -24,6 +24,8 @@ int promise_read(struct suite *suite);
 int promise_large(struct suite *suite);
 int promise_beyond_4_gib(struct suite *suite);
 int promise_callers_memory(struct suite *suite);
+/* device.c */
+int promise_device_memory(struct suite *suite);
 /* flow.c */
 int promise_many_endpoints(struct suite *suite);
 int promise_back_pressure(struct suite *suite);

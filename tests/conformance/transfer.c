@@ -3,14 +3,16 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "tests/conformance/transfer.h"
+
 #include "tests/conformance/promise.h"
 
 #define TRANSFER_ALL (STEPGATE_ACCESS_READ | STEPGATE_ACCESS_WRITE)
 
 /* transfer_open -- two parties, a source and a sink at [0], a target at [1]. */
-static int transfer_open(struct suite *suite, uint64_t bytes, struct party *party[2], struct link *link,
-                         struct stepgate_region **source, struct stepgate_region **target,
-                         struct stepgate_remote **remote)
+int transfer_open(struct suite *suite, uint64_t bytes, struct party *party[2], struct link *link,
+                  struct stepgate_region **source, struct stepgate_region **target,
+                  struct stepgate_remote **remote)
 {
     if (party_open(suite, 0, 0, &party[0]) < 0 || party_open(suite, 0, 0, &party[1]) < 0 ||
         link_open(party[0], party[1], link) < 0 || party_region(party[0], 0, bytes, source) < 0 ||
@@ -20,8 +22,8 @@ static int transfer_open(struct suite *suite, uint64_t bytes, struct party *part
 }
 
 /* transfer_write -- writes, waits for the completion, notifies, waits for the notify. */
-static int transfer_write(struct suite *suite, struct link *link, struct stepgate_region *source,
-                          uint64_t from, struct stepgate_remote *remote, uint64_t to, uint64_t length, int ms)
+int transfer_write(struct suite *suite, struct link *link, struct stepgate_region *source, uint64_t from,
+                   struct stepgate_remote *remote, uint64_t to, uint64_t length, int ms)
 {
     uint32_t before = link->end[1]->arrival_count;
     uint32_t completed = end_completed(link->end[0], length);
@@ -45,8 +47,8 @@ static int transfer_write(struct suite *suite, struct link *link, struct stepgat
 }
 
 /* transfer_read -- reads and waits for the completion. */
-static int transfer_read(struct suite *suite, struct link *link, struct stepgate_region *sink, uint64_t to,
-                         struct stepgate_remote *remote, uint64_t from, uint64_t length, int ms)
+int transfer_read(struct suite *suite, struct link *link, struct stepgate_region *sink, uint64_t to,
+                  struct stepgate_remote *remote, uint64_t from, uint64_t length, int ms)
 {
     uint32_t before = link->end[0]->completion_count;
     int rc;

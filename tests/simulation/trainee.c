@@ -86,9 +86,11 @@ static int trainee_own(struct trainee *t)
         if (t->own_gradient[i] == NULL || t->own_parameter[i] == NULL)
             return -STEPGATE_ENOMEM;
         if (v->kind != STEPGATE_SPARSE)
-            status = session_attach(t->model, i, STEPGATE_USE_GRADIENT, t->own_gradient[i], gradient);
+            status = session_attach(t->model, i, STEPGATE_USE_GRADIENT,
+                                    &(const struct session_memory){.address = t->own_gradient[i]}, gradient);
         if (status == 0)
-            status = session_attach(t->model, i, STEPGATE_USE_PARAMETER, t->own_parameter[i], bytes);
+            status = session_attach(t->model, i, STEPGATE_USE_PARAMETER,
+                                    &(const struct session_memory){.address = t->own_parameter[i]}, bytes);
     }
     return status;
 }

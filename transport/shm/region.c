@@ -33,6 +33,9 @@ int shm_region_new(struct stepgate_domain *domain, const struct stepgate_region_
     if (options == NULL || options->length == 0 || (options->access & ~REGION_ACCESS) != 0)
         return error_set(STEPGATE_EINVAL, 0, NULL, "a region needs a length and an access of 0 to %u",
                          REGION_ACCESS);
+    if (options->dmabuf != NULL)
+        return error_set(STEPGATE_ENOTSUP, 0, "copy into memory of this process",
+                         "shm moves nothing out of or into a dma-buf");
     if (options->address != NULL && options->access != 0)
         return error_set(STEPGATE_ENOTSUP, 0, "let the transport allocate it",
                          "shm cannot give memory of the program's own to a peer");

@@ -76,9 +76,22 @@ void sim_domain_delete(struct stepgate_domain **pointer)
     *pointer = NULL;
 }
 
+/* sim_memory_map -- pages on demand, or those of a dma-buf, which is any descriptor that can be mapped. NULL: it cannot. */
+static void *sim_memory_map(uint64_t length, const struct stepgate_dmabuf *dmabuf)
+{
+    void *at = mmap(NULL, length, PROT_READ | PROT_WRITE,
+                    dmabuf != NULL ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                    dmabuf != NULL ? dmabuf->fd : -1, dmabuf != NULL ? (off_t)dmabuf->offset : 0);
+
+    if (at == MAP_FAILED)
+        return NULL;
+    (void)madvise(at, length, MADV_HUGEPAGE);
+    return at;
+}
+
 /* sim_memory_new -- pages on demand, or a note of the caller's memory. Not pre-faulted: a simulated run has no page faults to avoid,
  * and a large region that is never touched should cost nothing. */
-static struct sim_memory *sim_memory_new(void *address, uint64_t length)
+static struct sim_memory *sim_memory_new(void *address, uint64_t length, const struct stepgate_dmabuf *dmabuf)
 {
     struct sim_memory *memory = calloc(1, sizeof(*memory));
 
@@ -89,13 +102,11 @@ static struct sim_memory *sim_memory_new(void *address, uint64_t length)
     memory->bytes = address;
     if (address == NULL) {
         memory->owned = true;
-        memory->bytes =
-            mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (memory->bytes == MAP_FAILED) {
+        memory->bytes = sim_memory_map(length, dmabuf);
+        if (memory->bytes == NULL) {
             free(memory);
             return NULL;
         }
-        (void)madvise(memory->bytes, length, MADV_HUGEPAGE);
     }
     return memory;
 }
@@ -123,8 +134,10 @@ int sim_region_new(struct stepgate_domain *base, const struct stepgate_region_op
     if (options->address != NULL && options->access != 0 && world->options.mapped)
         return error_set(STEPGATE_ENOTSUP, 0, "let the transport allocate the region",
                          "memory of the caller's cannot be mapped by peers");
+    if (options->dmabuf != NULL && (world->options.mapped || options->access != 0))
+        return error_set(STEPGATE_ENOTSUP, 0, NULL, "a dma-buf is for local use over a network");
     struct sim_region *region = calloc(1, sizeof(*region));
-    struct sim_memory *memory = sim_memory_new(options->address, options->length);
+    struct sim_memory *memory = sim_memory_new(options->address, options->length, options->dmabuf);
     if (region == NULL || memory == NULL ||
         sim_table_add(&world->tables[SIM_REGION], region, &region->id) < 0) {
         sim_memory_unref(memory);

@@ -67,6 +67,32 @@ static int region_allocate(struct region *region, uint64_t length)
     return 0;
 }
 
+/* region_dmabuf -- registers a part of a dma-buf; requests name its bytes by their offset in it. */
+static int region_dmabuf(struct region *region, const struct stepgate_dmabuf *dmabuf, int flags)
+{
+    region->base.address = (void *)(uintptr_t)dmabuf->offset; /* counted from, never looked at */
+    region->local = seam_reg_dmabuf_mr(region->domain->pd, dmabuf->offset, (size_t)region->base.length,
+                                       dmabuf->fd, flags);
+    if (region->local != NULL)
+        return 0;
+    int os_errno = errno;
+    const char *device = region->domain->device->name;
+    switch (os_errno) {
+    case EOPNOTSUPP:
+    case ENOSYS:
+    case EPROTONOSUPPORT:
+        return error_set(STEPGATE_ENOTSUP, os_errno, "attach memory of this process, and copy",
+                         "RDMA device %s registers no dma-buf", device);
+    case EBADF:
+    case EINVAL:
+        return error_set(
+            STEPGATE_EINVAL, os_errno, NULL,
+            "descriptor %d is no dma-buf of %llu bytes from %llu on, or not one for RDMA device %s",
+            dmabuf->fd, (unsigned long long)region->base.length, (unsigned long long)dmabuf->offset, device);
+    default: return region_refused(region, os_errno);
+    }
+}
+
 /* region_new -- registers the caller's memory or its own. */
 int region_new(struct stepgate_domain *domain, const struct stepgate_region_options *options,
                struct stepgate_region **out)
@@ -74,7 +100,8 @@ int region_new(struct stepgate_domain *domain, const struct stepgate_region_opti
     int ret;
 
     if (domain == NULL || options == NULL || out == NULL || options->size < sizeof(*options) ||
-        options->length == 0 || (options->access & ~(unsigned)REGION_ACCESS_ALL) != 0)
+        options->length == 0 || (options->access & ~(unsigned)REGION_ACCESS_ALL) != 0 ||
+        (options->dmabuf != NULL && (options->access != 0 || options->address != NULL)))
         return error_set(STEPGATE_EINVAL, 0, NULL, "region_new: length 0, or unknown access");
     struct region *region = calloc(1, sizeof(*region));
     if (region == NULL)
@@ -87,12 +114,17 @@ int region_new(struct stepgate_domain *domain, const struct stepgate_region_opti
     region->access = options->access;
     (void)pthread_mutex_init(&region->lock, NULL);
 
+    bool iwarp = region->domain->device->iwarp;
+    int flags = region_flags(iwarp ? 0 : options->access) | (iwarp ? IBV_ACCESS_REMOTE_WRITE : 0);
+    if (options->dmabuf != NULL) {
+        if ((ret = region_dmabuf(region, options->dmabuf, flags)) != 0)
+            goto fail;
+        *out = base;
+        return 0;
+    }
     if (options->address == NULL && (ret = region_allocate(region, options->length)) != 0)
         goto fail;
-    bool iwarp = region->domain->device->iwarp;
-    int flags = region_flags(iwarp ? 0 : options->access);
-    region->local = seam_reg_mr(region->domain->pd, base->address, (size_t)options->length,
-                                iwarp ? flags | IBV_ACCESS_REMOTE_WRITE : flags);
+    region->local = seam_reg_mr(region->domain->pd, base->address, (size_t)options->length, flags);
     if (region->local == NULL) {
         ret = region_refused(region, errno);
         goto fail;

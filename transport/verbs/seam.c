@@ -139,6 +139,13 @@ struct ibv_mr *seam_reg_mr(struct ibv_pd *pd, void *address, size_t length, int 
     return seam_fault("ibv_reg_mr") != 0 ? NULL : ibv_reg_mr(pd, address, length, (unsigned)access);
 }
 
+/* seam_reg_dmabuf_mr -- registers memory of another device. */
+struct ibv_mr *seam_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, int fd, int access)
+{
+    return seam_fault("ibv_reg_dmabuf_mr") != 0 ? NULL
+                                                : ibv_reg_dmabuf_mr(pd, offset, length, offset, fd, access);
+}
+
 /* seam_dereg_mr -- ends a registration. */
 void seam_dereg_mr(struct ibv_mr *mr)
 {

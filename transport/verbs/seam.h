@@ -42,6 +42,8 @@ int seam_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 struct ibv_pd *seam_alloc_pd(struct ibv_context *context);
 void seam_dealloc_pd(struct ibv_pd *pd);
 struct ibv_mr *seam_reg_mr(struct ibv_pd *pd, void *address, size_t length, int access);
+/* seam_reg_dmabuf_mr -- registers a part of a dma-buf, which requests name by its offset. */
+struct ibv_mr *seam_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, int fd, int access);
 void seam_dereg_mr(struct ibv_mr *mr);
 struct ibv_comp_channel *seam_comp_channel(struct ibv_context *context);
 void seam_comp_channel_destroy(struct ibv_comp_channel *channel);

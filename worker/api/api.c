@@ -44,6 +44,7 @@ const struct stepgate_api_v1 *stepgate_api_v1(void)
         .buffer_gradient = stepgate_buffer_gradient,
         .buffer_parameter = stepgate_buffer_parameter,
         .buffer_attach = stepgate_buffer_attach,
+        .buffer_attach_dmabuf = stepgate_buffer_attach_dmabuf,
         .buffer_detach = stepgate_buffer_detach,
         .buffer_is_idle = stepgate_buffer_is_idle,
         .step_begin = stepgate_step_begin,

@@ -44,19 +44,37 @@ int stepgate_buffer_parameter(struct stepgate_model *model, int id, const void *
     return model_leave(model, status);
 }
 
-/* stepgate_buffer_attach -- memory of the caller's. */
-int stepgate_buffer_attach(struct stepgate_model *model, int id, int use, void *pointer, uint64_t bytes)
+/* buffer_attach -- memory of the caller's, whatever it is. */
+static int buffer_attach(struct stepgate_model *model, int id, int use, const struct session_memory *memory,
+                         uint64_t bytes)
 {
-    int status = buffer_check(model, id, pointer);
+    int status = model_enter(model);
 
-    if (status == 0)
-        status = model_enter(model);
     if (status != 0)
         return status;
     status = session_error(model->job->session);
     if (status == 0)
-        status = session_attach(model->session, (uint32_t)id, use, pointer, bytes);
+        status = session_attach(model->session, (uint32_t)id, use, memory, bytes);
     return model_leave(model, status);
+}
+
+/* stepgate_buffer_attach -- memory of this process. */
+int stepgate_buffer_attach(struct stepgate_model *model, int id, int use, void *pointer, uint64_t bytes)
+{
+    const struct session_memory memory = {.address = pointer};
+    int status = buffer_check(model, id, pointer);
+
+    return status == 0 ? buffer_attach(model, id, use, &memory, bytes) : status;
+}
+
+/* stepgate_buffer_attach_dmabuf -- memory of a device. */
+int stepgate_buffer_attach_dmabuf(struct stepgate_model *model, int id, int use, int fd, uint64_t offset,
+                                  uint64_t bytes)
+{
+    const struct session_memory memory = {.dmabuf = true, .part = {.fd = fd, .offset = offset}};
+    int status = buffer_check(model, id, model);
+
+    return status == 0 ? buffer_attach(model, id, use, &memory, bytes) : status;
 }
 
 /* stepgate_buffer_detach -- back to the library's. */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "worker/api/rewind.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ps/protocol/model.h"
 #include "ps/protocol/rewind.h"
@@ -98,6 +101,18 @@ static struct stepgate_model *rewind_handle(const struct stepgate_job *job,
     return model;
 }
 
+/* rewind_detach -- frees what was kept of attached buffers. */
+static void rewind_detach(struct rewind_model *saved)
+{
+    for (int use = 0; use < 2; use++) {
+        for (uint32_t v = 0; saved->attached[use] != NULL && v < saved->declared->count; v++)
+            if (saved->attached[use][v].dmabuf)
+                close(saved->attached[use][v].part.fd);
+        free(saved->attached[use]);
+        saved->attached[use] = NULL;
+    }
+}
+
 /* rewind_own -- what is declared belongs to the session again, or for good. */
 static void rewind_own(struct stepgate_job *job)
 {
@@ -105,10 +120,8 @@ static void rewind_own(struct stepgate_job *job)
 
     for (size_t m = 0; (model = session_model_at(job->session, m)) != NULL; m++)
         (void)session_model_lend(model, false);
-    for (size_t m = 0; m < job->rewind.count; m++) {
-        free(job->rewind.models[m].attached[0]);
-        free(job->rewind.models[m].attached[1]);
-    }
+    for (size_t m = 0; m < job->rewind.count; m++)
+        rewind_detach(&job->rewind.models[m]);
     free(job->rewind.models);
     job->rewind.models = NULL;
     job->rewind.count = 0;
@@ -140,12 +153,19 @@ static int rewind_save_model(struct session_model *model, struct rewind_model *o
 {
     out->declared = session_model_lend(model, true);
     for (int use = STEPGATE_USE_GRADIENT; use <= STEPGATE_USE_PARAMETER; use++) {
-        out->attached[use - 1] = calloc(out->declared->count, sizeof(void *));
+        out->attached[use - 1] = calloc(out->declared->count, sizeof(struct session_memory));
         if (out->attached[use - 1] == NULL)
             return error_set(STEPGATE_ENOMEM, 0, "", "no memory for the buffers of model %s",
                              out->declared->name);
-        for (uint32_t v = 0; v < out->declared->count; v++)
-            out->attached[use - 1][v] = session_attached(model, v, use);
+        for (uint32_t v = 0; v < out->declared->count; v++) {
+            struct session_memory own;
+            if (!session_attached(model, v, use, &own))
+                continue;
+            if (own.dmabuf && (own.part.fd = fcntl(own.part.fd, F_DUPFD_CLOEXEC, 0)) < 0)
+                return error_set(STEPGATE_ESYSTEM, errno, "", "the dma-buf of %s cannot be kept",
+                                 out->declared->variables[v].name);
+            out->attached[use - 1][v] = own;
+        }
     }
     return 0;
 }
@@ -295,12 +315,12 @@ static int rewind_attach(struct session_model *model, const struct rewind_model 
     int status = 0;
 
     for (uint32_t v = 0; v < declared->count; v++) {
-        void *gradient = saved->attached[STEPGATE_USE_GRADIENT - 1][v],
-             *parameter = saved->attached[STEPGATE_USE_PARAMETER - 1][v];
-        if (status == 0 && gradient != NULL)
+        const struct session_memory *gradient = &saved->attached[STEPGATE_USE_GRADIENT - 1][v],
+                                    *parameter = &saved->attached[STEPGATE_USE_PARAMETER - 1][v];
+        if (status == 0 && (gradient->address != NULL || gradient->dmabuf))
             status = session_attach(model, v, STEPGATE_USE_GRADIENT, gradient,
                                     declared->variables[v].gradient_bytes);
-        if (status == 0 && parameter != NULL)
+        if (status == 0 && (parameter->address != NULL || parameter->dmabuf))
             status =
                 session_attach(model, v, STEPGATE_USE_PARAMETER, parameter, declared->variables[v].bytes);
     }

@@ -21,7 +21,8 @@ enum rewind_state { REWIND_NONE = 0, REWIND_TELLS = 1, REWIND_JOINS = 2, REWIND_
 /* A model of the session that failed. */
 struct rewind_model {
     struct model *declared; /* lent by one session to the next */
-    void **attached[2];     /* [variables] each, by enum stepgate_use - 1; NULL: the library's */
+    struct session_memory *attached
+        [2]; /* [variables] each, by enum stepgate_use - 1; neither address nor dma-buf: the library's */
 };
 
 struct rewind {

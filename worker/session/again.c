@@ -76,12 +76,14 @@ int session_model_again(struct session *session, struct model *declared, struct 
 }
 
 /* session_attached -- see session.h. */
-void *session_attached(const struct session_model *model, uint32_t variable, int use)
+bool session_attached(const struct session_model *model, uint32_t variable, int use,
+                      struct session_memory *out)
 {
     const struct session_variable *v;
 
     if (model->variables == NULL) /* not committed yet */
-        return NULL;
+        return false;
     v = &model->variables[variable];
-    return use == STEPGATE_USE_GRADIENT ? v->caller_gradient : v->caller_parameter;
+    *out = v->callers_own[use - 1];
+    return (use == STEPGATE_USE_GRADIENT ? v->caller_gradient : v->caller_parameter) != NULL;
 }

@@ -1,7 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* buffer -- where the caller puts gradients and finds values: the library's buffers, and its own. */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "transport/base/error.h"
 #include "worker/session/inside.h"
+
+/* buffer_elsewhere -- stands for the address that a dma-buf does not have. */
+static char buffer_elsewhere;
+
+/* buffer_nowhere -- whoever asks for its address has it already, if there is one. */
+static int buffer_nowhere(const struct session_model *model, uint32_t variable)
+{
+    return error_set(STEPGATE_EINVAL, 0, "ask whoever exported it",
+                     "variable %s lies in a dma-buf: it has no address here",
+                     model->model->variables[variable].name);
+}
 
 /* buffer_need_placed -- buffers exist from commit on. */
 static int buffer_need_placed(const struct session_model *model)
@@ -42,6 +57,8 @@ int session_gradient(struct session_model *model, uint32_t variable, void **poin
     if (status != 0)
         return status;
     void *callers = model->variables[variable].caller_gradient;
+    if (callers == &buffer_elsewhere)
+        return buffer_nowhere(model, variable);
     *pointer = callers != NULL ? callers : session_gradient_of(model, variable, model->sequence);
     return 0;
 }
@@ -57,6 +74,8 @@ int session_parameter(struct session_model *model, uint32_t variable, const void
     if (v->pulled_at == 0)
         return error_set(STEPGATE_ESTATE, 0, "pull it first", "variable %s was not pulled yet",
                          model->model->variables[variable].name);
+    if (v->caller_parameter == &buffer_elsewhere)
+        return buffer_nowhere(model, variable);
     if (v->caller_parameter != NULL) {
         *pointer = v->caller_parameter;
     } else if (!v->in_place) {
@@ -114,9 +133,60 @@ static int buffer_need_quiet(struct session_model *model, uint32_t variable, int
     return 0;
 }
 
-/* session_attach -- memory of the caller's; registered on each route whose slots are not mapped. */
-int session_attach(struct session_model *model, uint32_t variable, int use, void *pointer, uint64_t bytes)
+/* buffer_need_device -- a dma-buf: may no processor have to touch what is in it? */
+static int buffer_need_device(const struct session_model *model, uint32_t variable, int use)
 {
+    const struct model_variable *v = &model->model->variables[variable];
+
+    for (uint32_t s = 0; s < model->session->shard_count; s++)
+        if (session_mapped(&model->places[s]))
+            return error_set(STEPGATE_ENOTSUP, 0, "copy between the device and the library's buffers",
+                             "ps %u is reached over shm, where a processor moves what is in a dma-buf", s);
+    if (v->kind == STEPGATE_AUX)
+        return error_set(STEPGATE_ENOTSUP, 0, "", "aux variable %s is kept by this process, not by a device",
+                         v->name);
+    if (use != STEPGATE_USE_GRADIENT)
+        return 0;
+    if (v->kind == STEPGATE_TRAINED &&
+        (model->model->clip_norm > 0 || model->model->non_finite != MODEL_PROPAGATE))
+        return error_set(
+            STEPGATE_ENOTSUP, 0, "leave out clip_norm and non_finite, or attach memory of this process",
+            "the gradient of %s must be looked at before it is pushed, and lies in a dma-buf", v->name);
+    if (model->quota > 1 && model->session->reconnect > 0)
+        return error_set(STEPGATE_ENOTSUP, 0, "give reconnect=0",
+                         "the gradient of %s may have to be sent again, and a dma-buf cannot be kept aside",
+                         v->name);
+    return 0;
+}
+
+/* session_forget_memory -- see inside.h. */
+void session_forget_memory(struct session_variable *v, int use)
+{
+    struct session_memory *own = &v->callers_own[use - 1];
+
+    if (own->dmabuf)
+        close(own->part.fd);
+    *own = (struct session_memory){0};
+}
+
+/* buffer_own -- the variable's own note of what is attached: a descriptor of its own, for the caller may close its. */
+static int buffer_own(const struct session_memory *memory, struct session_memory *own)
+{
+    *own = *memory;
+    if (memory->dmabuf)
+        own->part.fd = fcntl(memory->part.fd, F_DUPFD_CLOEXEC, 0);
+    if (!memory->dmabuf || own->part.fd >= 0)
+        return 0;
+    return error_set(errno == EBADF ? STEPGATE_EINVAL : STEPGATE_ESYSTEM, errno, "",
+                     "descriptor %d of a dma-buf cannot be kept", memory->part.fd);
+}
+
+/* session_attach -- memory of the caller's; registered on each route whose slots are not mapped. */
+int session_attach(struct session_model *model, uint32_t variable, int use,
+                   const struct session_memory *memory, uint64_t bytes)
+{
+    struct session_memory own;
+
     int status = buffer_need_placed(model);
 
     if (status != 0)
@@ -131,24 +201,28 @@ int session_attach(struct session_model *model, uint32_t variable, int use, void
     status = gradient ? buffer_need_dense(model, variable) : 0;
     if (status != 0)
         return status;
-    if (pointer == NULL || bytes != needed)
+    if ((memory->address == NULL && !memory->dmabuf) || bytes != needed)
         return error_set(STEPGATE_EINVAL, 0, "", "%s %s has %llu bytes, the buffer %llu",
                          gradient && needed != declared->bytes ? "the gradient of" : "variable",
                          declared->name, (unsigned long long)needed, (unsigned long long)bytes);
     status = buffer_need_use(model, use);
+    if (status == 0 && memory->dmabuf)
+        status = buffer_need_device(model, variable, use);
     if (status == 0)
         status = buffer_need_quiet(model, variable, use);
+    if (status == 0)
+        status = buffer_own(memory, &own);
     if (status != 0)
         return status;
     session_detach(model, variable, use);
-    status = session_register(model, pointer, bytes,
-                              gradient ? v->caller_gradient_region : v->caller_parameter_region);
-    if (status != 0)
+    v->callers_own[use - 1] = own;
+    status = session_register_memory(model, &own, bytes,
+                                     gradient ? v->caller_gradient_region : v->caller_parameter_region);
+    if (status != 0) {
+        session_forget_memory(v, use);
         return status;
-    if (gradient)
-        v->caller_gradient = pointer;
-    else
-        v->caller_parameter = pointer;
+    }
+    *(gradient ? &v->caller_gradient : &v->caller_parameter) = own.dmabuf ? &buffer_elsewhere : own.address;
     if (!gradient)
         v->pulled_at = v->pulling_next = 0;
     return 0;
@@ -175,6 +249,7 @@ int session_detach(struct session_model *model, uint32_t variable, int use)
     if (status != 0)
         return status;
     session_unregister(gradient ? v->caller_gradient_region : v->caller_parameter_region);
+    session_forget_memory(v, use);
     *callers = NULL;
     if (!gradient)
         v->pulled_at = v->pulling_next = 0;

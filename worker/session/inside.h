@@ -156,9 +156,10 @@ struct session_variable {
     uint64_t value_offset; /* within the model's local values */
     bool value_own;        /* value was mapped for this variable alone */
     struct stepgate_region *value_region[SESSION_ROUTES_MAX]; /* of a value of its own */
-    uint64_t initial_offset; /* within the model's initial values in registered memory */
-    uint8_t *aux;            /* aux: what this worker pushed last */
-    void *caller_gradient, *caller_parameter;
+    uint64_t initial_offset;                  /* within the model's initial values in registered memory */
+    uint8_t *aux;                             /* aux: what this worker pushed last */
+    void *caller_gradient, *caller_parameter; /* NULL: the library's. Of a dma-buf: nothing to look at */
+    struct session_memory callers_own[2];     /* what was attached, by enum stepgate_use - 1 */
     struct stepgate_region *caller_gradient_region[SESSION_ROUTES_MAX];
     struct stepgate_region *caller_parameter_region[SESSION_ROUTES_MAX];
     bool pushed, absent;  /* in the open contribution */
@@ -410,7 +411,11 @@ static inline bool session_rebuild_waits(const struct session_shard *shard,
 /* session_model_progress -- sends what can be sent. Returns 1 if something was. */
 int session_model_progress(struct session_model *model, uint64_t now);
 void session_model_delete(struct session_model **model);
-/* session_register -- memory of this process for local use, on each route on which a shard is not mapped; registered ones are left. */
+/* session_forget_memory -- what is known of an attached buffer, but for its registrations. */
+void session_forget_memory(struct session_variable *v, int use);
+/* session_register, session_register_memory -- memory for local use, on each route on which a shard is not mapped; registered ones are left. */
+int session_register_memory(struct session_model *model, const struct session_memory *memory, uint64_t bytes,
+                            struct stepgate_region *regions[SESSION_ROUTES_MAX]);
 int session_register(struct session_model *model, void *memory, uint64_t bytes,
                      struct stepgate_region *regions[SESSION_ROUTES_MAX]);
 void session_unregister(struct stepgate_region *regions[SESSION_ROUTES_MAX]);

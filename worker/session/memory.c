@@ -6,9 +6,9 @@
 #include "transport/base/error.h"
 #include "worker/session/inside.h"
 
-/* session_register -- see inside.h. */
-int session_register(struct session_model *model, void *memory, uint64_t bytes,
-                     struct stepgate_region *regions[SESSION_ROUTES_MAX])
+/* session_register_memory -- see inside.h. */
+int session_register_memory(struct session_model *model, const struct session_memory *memory, uint64_t bytes,
+                            struct stepgate_region *regions[SESSION_ROUTES_MAX])
 {
     struct session *session = model->session;
     int status = 0;
@@ -17,14 +17,25 @@ int session_register(struct session_model *model, void *memory, uint64_t bytes,
         unsigned r = session->shards[s].route;
         if (session_mapped(&model->places[s]) || regions[r] != NULL)
             continue;
-        const struct stepgate_region_options options = {
-            .size = sizeof(options), .address = memory, .length = bytes};
+        const struct stepgate_region_options options = {.size = sizeof(options),
+                                                        .address = memory->address,
+                                                        .length = bytes,
+                                                        .dmabuf = memory->dmabuf ? &memory->part : NULL};
         struct stepgate_domain *domain = session->routes[r].domain;
         status = domain->transport->region_new(domain, &options, &regions[r]);
     }
     if (status != 0)
         session_unregister(regions);
     return status;
+}
+
+/* session_register -- see inside.h. */
+int session_register(struct session_model *model, void *memory, uint64_t bytes,
+                     struct stepgate_region *regions[SESSION_ROUTES_MAX])
+{
+    const struct session_memory own = {.address = memory};
+
+    return session_register_memory(model, &own, bytes, regions);
 }
 
 /* session_unregister -- what is registered for one buffer. */
@@ -249,6 +260,8 @@ static void memory_variable_delete(struct session_model *model, uint32_t variabl
 
     session_unregister(v->caller_gradient_region);
     session_unregister(v->caller_parameter_region);
+    session_forget_memory(v, STEPGATE_USE_GRADIENT);
+    session_forget_memory(v, STEPGATE_USE_PARAMETER);
     session_unregister(v->value_region);
     if (v->value_own)
         memory_unmap(&v->value, model->model->variables[variable].bytes);

@@ -24,6 +24,13 @@ struct session_route {
     struct stepgate_domain *domain;
 };
 
+/* Memory of the caller's: an address, or a part of a dma-buf, which no processor touches. */
+struct session_memory {
+    void *address;
+    bool dmabuf;
+    struct stepgate_dmabuf part;
+};
+
 struct session_config {
     bool observer; /* reads and is not counted; its rank is 0 */
     uint32_t rank, workers, shards;
@@ -89,8 +96,9 @@ uint32_t session_model_number(const struct session_model *model);
 struct model *session_model_lend(struct session_model *model, bool lent);
 /* session_model_again -- the next model, as another session has lent it. */
 int session_model_again(struct session *session, struct model *declared, struct session_model **out);
-/* session_attached -- the caller's buffer of a variable; NULL: there is none. */
-void *session_attached(const struct session_model *model, uint32_t variable, int use);
+/* session_attached -- the caller's buffer of a variable; false: there is none. */
+bool session_attached(const struct session_model *model, uint32_t variable, int use,
+                      struct session_memory *out);
 
 /* session_model_new -- takes the declared model over; it must be declared in the same order everywhere. */
 int session_model_new(struct session *session, const char *name, struct session_model **out);
@@ -118,7 +126,8 @@ int session_finish(struct session_model *model, double weight, uint64_t now);
 
 int session_gradient(struct session_model *model, uint32_t variable, void **pointer);
 int session_parameter(struct session_model *model, uint32_t variable, const void **pointer);
-int session_attach(struct session_model *model, uint32_t variable, int use, void *pointer, uint64_t bytes);
+int session_attach(struct session_model *model, uint32_t variable, int use,
+                   const struct session_memory *memory, uint64_t bytes);
 int session_detach(struct session_model *model, uint32_t variable, int use);
 int session_is_idle(struct session_model *model, uint32_t variable);
 

@@ -34,7 +34,7 @@ _FUNCTIONS = {
     "model_snapshot": (c_int, c_void_p, c_int, POINTER(c_int), c_size_t, POINTER(c_void_p), c_int, _STEP),
     "model_contributions": (c_int, c_void_p, c_int, c_int, POINTER(Contributions)), "checkpoint": (c_int, c_void_p, c_int, _STEP),
     "buffer_gradient": (c_int, c_void_p, c_int, _HANDLE), "buffer_parameter": (c_int, c_void_p, c_int, _HANDLE),
-    "buffer_attach": (c_int, c_void_p, c_int, c_int, c_void_p, c_uint64), "buffer_detach": (c_int, c_void_p, c_int, c_int),
+    "buffer_attach": (c_int, c_void_p, c_int, c_int, c_void_p, c_uint64), "buffer_attach_dmabuf": (c_int, c_void_p, c_int, c_int, c_int, c_uint64, c_uint64), "buffer_detach": (c_int, c_void_p, c_int, c_int),
     "buffer_is_idle": (c_int, c_void_p, c_int),
     "step_begin": (c_int, c_void_p, c_int, POINTER(StepInfo)), "step_pull": (c_int, c_void_p, c_int, c_int, _STEP),
     "step_pull_rows": (c_int, c_void_p, c_int, c_void_p, c_uint64, c_void_p, c_int, _STEP),

@@ -79,6 +79,9 @@ static inline void job_expect(int got, int expected, const char *word, const cha
     _fail(file, line);
 }
 
+/* own -- memory of this process, to be attached. */
+#define own(pointer) (&(const struct session_memory){.address = (pointer)})
+
 /* job_now -- virtual time. */
 static inline uint64_t job_now(const struct job *j)
 {

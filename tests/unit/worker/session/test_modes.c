@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a worker's session does in each mode, with slots mapped and with slots behind a network: one job per row of a table. */
+#include <fcntl.h>
 #include <math.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "ps/optimizer/number.h"
 #include "tests/unit/worker/session/job.h"
@@ -532,11 +535,11 @@ static void modes_callers(bool mapped, const char *update, const char *replicas)
     job_set(&j, "clip_norm", "1000");
     job_commit(&j);
     struct session_model *model = j.worker[0].model;
-    good(session_attach(model, LARGE, STEPGATE_USE_GRADIENT, gradient, sizeof(value)));
-    good(session_attach(model, LARGE, STEPGATE_USE_PARAMETER, value, sizeof(value)));
-    good(session_attach(model, TABLE, STEPGATE_USE_PARAMETER, table, sizeof(table)));
+    good(session_attach(model, LARGE, STEPGATE_USE_GRADIENT, own(gradient), sizeof(value)));
+    good(session_attach(model, LARGE, STEPGATE_USE_PARAMETER, own(value), sizeof(value)));
+    good(session_attach(model, TABLE, STEPGATE_USE_PARAMETER, own(table), sizeof(table)));
     refused(STEPGATE_EINVAL, "sparse",
-            session_attach(model, TABLE, STEPGATE_USE_GRADIENT, table, sizeof(table)));
+            session_attach(model, TABLE, STEPGATE_USE_GRADIENT, own(table), sizeof(table)));
     for (int k = 0; k < 4; k++) {
         modes_begin(&j, 0);
         uint64_t step = modes_pull(&j, 0, STEPGATE_ALL);
@@ -568,6 +571,124 @@ static void memory_of_the_callers_serves_in_every_mode(void **state)
     }
 }
 
+#define DEVICE_OFFSET 4096 /* what is attached lies behind something else */
+
+/* device_memory -- what stands for a GPU's: a descriptor, and the device's own view of the elements. */
+static int device_memory(float **view)
+{
+    uint64_t bytes = DEVICE_OFFSET + MODES_ELEMENTS * sizeof(float);
+    int fd = memfd_create("device", MFD_CLOEXEC);
+
+    assert_true(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
+    uint8_t *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_true(memory != MAP_FAILED);
+    *view = (float *)(void *)(memory + DEVICE_OFFSET);
+    return fd;
+}
+
+/* device_memory_delete -- the descriptor is closed already. */
+static void device_memory_delete(float *view)
+{
+    munmap((uint8_t *)view - DEVICE_OFFSET, DEVICE_OFFSET + MODES_ELEMENTS * sizeof(float));
+}
+
+/* device_attach -- of a variable; the descriptor is not needed afterwards. */
+static int device_attach(struct session_model *model, uint32_t variable, int use, int fd)
+{
+    const struct session_memory memory = {.dmabuf = true, .part = {.fd = fd, .offset = DEVICE_OFFSET}};
+    int status = session_attach(model, variable, use, &memory, MODES_ELEMENTS * sizeof(float));
+
+    close(fd);
+    return status;
+}
+
+/* modes_device -- a gradient and a value in memory that this process does not look at. */
+static void modes_device(const char *update, const char *replicas)
+{
+    float *gradient, *value;
+    const void *pointer;
+    void *place;
+    struct job j;
+
+    modes_up(&j, false, 2, 1, 51);
+    j.worker[0].session->reconnect = 0;
+    modes_model(&j);
+    job_set(&j, "update", update);
+    job_set(&j, "replicas_to_aggregate", replicas);
+    job_commit(&j);
+    struct session_model *model = j.worker[0].model;
+    good(device_attach(model, LARGE, STEPGATE_USE_GRADIENT, device_memory(&gradient)));
+    good(device_attach(model, LARGE, STEPGATE_USE_PARAMETER, device_memory(&value)));
+    refused(STEPGATE_EINVAL, "it has no address here", session_gradient(model, LARGE, &place));
+    for (int k = 0; k < 4; k++) {
+        modes_begin(&j, 0);
+        uint64_t step = modes_pull(&j, 0, STEPGATE_ALL);
+        assert_true(value[0] == -(float)step && value[MODES_ELEMENTS - 1] == -(float)step);
+        refused(STEPGATE_EINVAL, "it has no address here", session_parameter(model, LARGE, &pointer));
+        while (session_is_idle(model, LARGE) == 0)
+            job_move(&j);
+        for (uint64_t i = 0; i < MODES_ELEMENTS; i++)
+            gradient[i] = 1;
+        good(session_push(model, LARGE, job_now(&j)));
+        for (uint32_t v = SMALL; v < MODES_VARIABLES; v++)
+            if (v != TABLE)
+                modes_fill(&j, 0, v, 1);
+        good(session_push_rows(model, TABLE, NULL, 0, NULL, job_now(&j)));
+        good(session_finish(model, 1, job_now(&j)));
+    }
+    job_down(&j);
+    device_memory_delete(gradient);
+    device_memory_delete(value);
+}
+
+static void memory_of_a_device_serves_in_every_mode(void **state)
+{
+    (void)state;
+    modes_device("strict", "1");
+    modes_device("strict", "3");
+    modes_device("tf", "1");
+    modes_device("async", "0");
+}
+
+/* device_refused -- a job in which memory of a device cannot serve. */
+static void device_refused(bool mapped, const char *key, const char *text, uint32_t variable, int use,
+                           const char *word)
+{
+    float *view;
+    struct job j;
+
+    modes_up(&j, mapped, 2, 1, 51);
+    modes_model(&j);
+    if (key != NULL)
+        job_set(&j, key, text);
+    job_commit(&j);
+    j.worker[0].session->reconnect = 3;
+    refused(STEPGATE_ENOTSUP, word, device_attach(j.worker[0].model, variable, use, device_memory(&view)));
+    device_memory_delete(view);
+    job_down(&j);
+}
+
+static void memory_of_a_device_is_refused_where_a_processor_must_look_at_it(void **state)
+{
+    struct job j;
+
+    (void)state;
+    device_refused(true, NULL, NULL, LARGE, STEPGATE_USE_PARAMETER, "reached over shm");
+    device_refused(false, "clip_norm", "1", LARGE, STEPGATE_USE_GRADIENT, "must be looked at");
+    device_refused(false, "non_finite", "drop", LARGE, STEPGATE_USE_GRADIENT, "must be looked at");
+    device_refused(false, "replicas_to_aggregate", "3", LARGE, STEPGATE_USE_GRADIENT,
+                   "may have to be sent again");
+    modes_up(&j, false, 2, 1, 51);
+    modes_model(&j);
+    job_commit(&j);
+    const struct session_memory none = {.dmabuf = true, .part = {.fd = -1}};
+    refused(STEPGATE_ENOTSUP, "aux variable state",
+            session_attach(j.worker[0].model, STATE, STEPGATE_USE_PARAMETER, &none, 2 * sizeof(double)));
+    refused(STEPGATE_EINVAL, "descriptor -1",
+            device_attach(j.worker[0].model, LARGE, STEPGATE_USE_GRADIENT, -1));
+    job_down(&j);
+}
+
 static void memory_that_is_being_read_into_is_not_let_go(void **state)
 {
     static float value[MODES_ELEMENTS];
@@ -580,7 +701,7 @@ static void memory_that_is_being_read_into_is_not_let_go(void **state)
         job_set(&j, "update", u == 0 ? "strict" : "async");
         job_commit(&j);
         struct session_model *model = j.worker[0].model;
-        good(session_attach(model, LARGE, STEPGATE_USE_PARAMETER, value, sizeof(value)));
+        good(session_attach(model, LARGE, STEPGATE_USE_PARAMETER, own(value), sizeof(value)));
         modes_begin(&j, 0);
         while (!session_reading(model, LARGE)) {
             assert_int_equal(session_pull_try(model, LARGE, job_now(&j), NULL), -STEPGATE_EAGAIN);
@@ -696,6 +817,8 @@ int main(void)
         cmocka_unit_test(what_is_absent_is_zeros_or_not_there),
         cmocka_unit_test(norms_and_non_finite_numbers_are_told),
         cmocka_unit_test(memory_of_the_callers_serves_in_every_mode),
+        cmocka_unit_test(memory_of_a_device_serves_in_every_mode),
+        cmocka_unit_test(memory_of_a_device_is_refused_where_a_processor_must_look_at_it),
         cmocka_unit_test(memory_that_is_being_read_into_is_not_let_go),
         cmocka_unit_test(any_rows_can_be_read),
         cmocka_unit_test(rows_may_be_pushed_before_the_last_ones_are_summed),

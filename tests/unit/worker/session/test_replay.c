@@ -52,7 +52,7 @@ static void replay_up(struct replay *r, bool mapped, bool callers, uint64_t seed
     for (uint32_t w = 0; callers && w < REPLAY_WORKERS; w++) {
         r->own[w] = calloc(REPLAY_ELEMENTS, sizeof(float));
         assert_non_null(r->own[w]);
-        good(session_attach(r->job.worker[w].model, LARGE, STEPGATE_USE_GRADIENT, r->own[w],
+        good(session_attach(r->job.worker[w].model, LARGE, STEPGATE_USE_GRADIENT, own(r->own[w]),
                             REPLAY_ELEMENTS * sizeof(float)));
     }
 }
