@@ -26,7 +26,7 @@ int stepgate_server_check(const struct stepgate_options *options,
 
 /* stepgate_server_new -- listens (options: ps_hosts, worker_hosts or workers, task_index, listen, ...). Errors: EBUSY (port in use), EADDRESS, ENODEVICE, EINVAL, ELIMIT (a limit of the system is too small: both numbers). */
 int stepgate_server_new(const struct stepgate_options *options, struct stepgate_server **server);
-/* stepgate_server_run -- serves until the job ends (0), is stopped (0), or fails (EJOIN, ELOST, ...). EFORKED in a child after fork. With the option lost_ps=rewind (which needs
+/* stepgate_server_run -- serves until the job ends (0), is stopped (0, where it has not failed before), or fails (EJOIN, ELOST, ...). EFORKED in a child after fork. With the option lost_ps=rewind (which needs
  * checkpoint) the loss of another ps does not end it: it lets everything go, listens again at the same address, waits join_timeout for everybody, and goes on from the newest checkpoint. */
 int stepgate_server_run(struct stepgate_server *server);
 /* stepgate_server_stop -- async-signal-safe; run returns soon. */

@@ -367,7 +367,7 @@ static bool engine_arm_all(void *context)
 int engine_serve(struct engine *engine, atomic_bool *stop)
 {
     const struct waiter_goal goal = {engine_ready, engine_arm_all, engine};
-    bool stopped = false;
+    bool asked = false, stopped = false;
     int status = engine_start_lanes(engine);
 
     if (status != 0) {
@@ -375,10 +375,10 @@ int engine_serve(struct engine *engine, atomic_bool *stop)
         return status;
     }
     while (!shard_finished(engine->shard, &status)) {
-        if (!stopped &&
+        if (!asked &&
             atomic_load_explicit(stop, memory_order_acquire)) { /* pairs with stepgate_server_stop */
-            shard_stop(engine->shard, clock_now());
-            stopped = true;
+            stopped = shard_stop(engine->shard, clock_now());
+            asked = true;
         }
         if (engine_ready(engine))
             continue;

@@ -554,13 +554,13 @@ void leader_part(struct shard *shard, uint32_t stopped, uint64_t now)
 }
 
 /* shard_stop -- see shard.h. */
-void shard_stop(struct shard *shard, uint64_t now)
+bool shard_stop(struct shard *shard, uint64_t now)
 {
     const struct message stop = {.kind = MESSAGE_CHECKPOINT_STOP};
     bool leader = shard->config.number == 0;
 
     if (shard->ending || shard->parting)
-        return;
+        return !shard->failed;
     if (leader) {
         leader_part(shard, 0, now);
     } else {
@@ -572,4 +572,5 @@ void shard_stop(struct shard *shard, uint64_t now)
             shard_post(shard, &shard->leader, &stop, now);
     }
     shard_parting(shard, now);
+    return true;
 }

@@ -95,8 +95,9 @@ int shard_progress(struct shard *shard, uint64_t now);
 uint64_t shard_deadline(const struct shard *shard);
 /* shard_finished -- the job is over here: *status 0, or a negative code that becomes the thread's last error. */
 bool shard_finished(const struct shard *shard, int *status);
-/* shard_stop -- ends the job for everyone: an abort that says this ps was stopped. Where there is an archive a checkpoint is written before, if that does not take long. */
-void shard_stop(struct shard *shard, uint64_t now);
+/* shard_stop -- ends the job for everyone: an abort that says this ps was stopped. Where there is an archive a checkpoint is written before, if that does not take long.
+ * false: it has failed already, and ends for that. */
+bool shard_stop(struct shard *shard, uint64_t now);
 /* shard_can_rewind -- it has failed: may the job go back to a checkpoint? Not if somebody has left it, or models that it has were not trained yet. */
 bool shard_can_rewind(const struct shard *shard);
 /* shard_has_models -- is there something that was trained, here or before the job went back? Who has nothing begins as it came. */

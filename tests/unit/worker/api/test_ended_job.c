@@ -130,6 +130,22 @@ static void a_worker_that_is_deleted_without_good_bye_is_lost_to_the_others(void
     cluster_clear(&c);
 }
 
+static void a_ps_that_has_failed_before_it_is_stopped_says_so(void **state)
+{
+    struct cluster c;
+
+    (void)state;
+    ended_up(&c, 2);
+    cluster_push(&c, 0, 0, 1);
+    must(stepgate_step_finish(c.model[0], 1));
+    stepgate_job_delete(&c.job[1]);
+    refused(STEPGATE_ELOST, "worker 1", stepgate_step_begin(c.model[0], CLUSTER_MS, NULL));
+    stepgate_server_stop(c.server); /* while it waits for worker 0 to hear of it */
+    stepgate_job_delete(&c.job[0]);
+    assert_int_equal(cluster_served(&c), -STEPGATE_ELOST);
+    cluster_clear(&c);
+}
+
 static void a_worker_that_leaves_before_the_others_are_done_is_named(void **state)
 {
     struct cluster c;
@@ -285,6 +301,7 @@ int main(void)
         cmocka_unit_test(a_ps_that_is_deleted_in_a_step_ends_its_workers),
         cmocka_unit_test(a_ps_can_be_stopped_before_anybody_comes),
         cmocka_unit_test(a_worker_that_is_deleted_without_good_bye_is_lost_to_the_others),
+        cmocka_unit_test(a_ps_that_has_failed_before_it_is_stopped_says_so),
         cmocka_unit_test(a_worker_that_leaves_before_the_others_are_done_is_named),
         cmocka_unit_test(nothing_is_left_to_call_after_the_good_bye),
         cmocka_unit_test(models_that_differ_are_refused_on_every_worker_by_the_name_of_the_variable),
