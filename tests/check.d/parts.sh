@@ -90,10 +90,10 @@ scenarios() {
 }
 
 part_simulation() {
-    local seeds=1500 tf=10000 chaos=500 every=31
-    [ "$CHECK_MODE" != quick ] || seeds=200 tf=500 chaos=50 every=97
+    local seeds=1500 tf=10000 chaos=500 every=83
+    [ "$CHECK_MODE" != quick ] || seeds=200 tf=500 chaos=50 every=263
     [ "$CHECK_MODE" != full ] || seeds=20000 chaos=10000 every=1
-    aside tally "each $every. call that can fail does so once" 1500 build/bin/stepgate-faults --every "$every"
+    aside tally "each $every. call that can fail does so once" 5400 build/bin/stepgate-faults --every "$every"
     aside tally "simulation of $seeds jobs" 1200 build/bin/stepgate-simulation --seeds "$seeds"
     aside tally "simulation of $chaos jobs in which processes die and are started again" 1500 build/bin/stepgate-simulation --mode chaos --seeds "$chaos"
     aside tally "simulation of $tf jobs in tf mode against a model of it" 300 build/bin/stepgate-simulation --mode tf --seeds "$tf"
@@ -124,8 +124,8 @@ part_clang() {
 }
 
 part_sanitize() {
-    local script every=101
-    [ "${CHECK_MODE:-}" != full ] || every=1
+    local script every=271
+    [ "${CHECK_MODE:-}" != full ] || every=5
     export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1
     build_in build/asan -DSTEPGATE_SANITIZE=address -DCMAKE_BUILD_TYPE=RelWithDebInfo || return
     aside unit_in build/asan

@@ -2,11 +2,13 @@
 #include "tests/faults/job.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/lsan_interface.h>
@@ -31,24 +33,34 @@ static const struct {
                                   [JOB_MEAN] = {"mean", STEPGATE_ASSIGNED, 1, {5}},
                                   [JOB_OWN] = {"own", STEPGATE_AUX, 1, {3}}};
 
+struct job_ps {
+    struct stepgate_server *server; /* while it runs */
+    char address[STEPGATE_ADDRESS_BYTES];
+    bool listens;
+};
+
 struct job_state {
     const struct job_plan *plan;
     const struct job_ground *ground;
     const char *folder;
     struct job_report *report;
     int ms;
+    unsigned ps_count;
+    bool records; /* or replays, where the plan has sets */
     pthread_mutex_t lock;
     pthread_cond_t moved;
-    bool begun;             /* all threads are there */
-    bool listens, will_not; /* the ps */
-    struct stepgate_server *server;
-    char address[STEPGATE_ADDRESS_BYTES];
+    bool begun;    /* all threads are there */
+    bool will_not; /* a ps that never listens */
+    bool lost;     /* the ps that the plan loses */
+    bool reached, observed;
+    struct job_ps ps[JOB_PS];
     uint64_t end; /* the step that is looked at and not made */
 };
 
 struct job_actor {
     struct job_state *state;
-    int rank; /* JOB_WORKERS: the ps */
+    int number; /* in the report */
+    int rank;   /* among its like */
     pthread_t thread;
     struct job_end *end;
     struct stepgate_job *job;
@@ -94,49 +106,85 @@ static int job_knobs(struct stepgate_options *options, const char *const *knobs)
     return status;
 }
 
-/* job_options -- of the ps or a worker. */
+/* job_hosts -- the list of ps as a worker sees it, or ps `own`, which listens at the last one of its own. */
+static void job_hosts(const struct job_state *state, unsigned own, char *out, size_t size)
+{
+    size_t used = 0;
+
+    out[0] = 0;
+    for (unsigned p = 0; p < state->ps_count; p++) {
+        char address[STEPGATE_ADDRESS_BYTES + 8];
+        snprintf(address, sizeof(address), "%s:0", p == own ? state->ground->host : "-");
+        if (state->ps[p].address[0] != 0)
+            snprintf(address, sizeof(address), "%s", state->ps[p].address);
+        used += (size_t)snprintf(out + used, size - used, "%s%s", p > 0 ? "," : "", address);
+    }
+}
+
+/* job_options -- of a ps, a worker or the observer. */
 static int job_options(struct job_actor *actor, struct stepgate_options **options)
 {
     struct job_state *state = actor->state;
-    char listen[STEPGATE_ADDRESS_BYTES], rank[16], join[16], alive[16], end[16];
-    bool ps = actor->rank == JOB_WORKERS;
-    const char *const common[] = {
-        "transport", state->ground->transport, "workers", "2",        "join_timeout", join, "liveness",
-        alive,       "close_timeout",          end,       "insecure", "on",           NULL};
-    const char *const servers[] = {"listen",
-                                   listen,
-                                   "lanes",
+    const struct job_plan *plan = state->plan;
+    char hosts[JOB_PS * (STEPGATE_ADDRESS_BYTES + 8)], rank[16], join[16], alive[16], end[16], path[256];
+    bool ps = actor->number >= JOB_FIRST_PS && actor->number < JOB_OBSERVER;
+    bool observer = actor->number == JOB_OBSERVER;
+    const char *const common[] = {"transport",
+                                  state->ground->transport,
+                                  "ps_hosts",
+                                  hosts,
+                                  "workers",
+                                  "2",
+                                  "join_timeout",
+                                  join,
+                                  "liveness",
+                                  alive,
+                                  "close_timeout",
+                                  end,
+                                  "lost_ps",
+                                  plan->loses ? "rewind" : "fail",
+                                  NULL};
+    const char *const open[] = {"insecure", "on", NULL};
+    const char *const secret[] = {"secret_file", path, NULL};
+    const char *const place[] = {"task_index", rank, NULL};
+    const char *const servers[] = {"lanes",
                                    "2",
                                    "checkpoint",
-                                   state->plan->checkpoints ? state->folder : "",
+                                   plan->checkpoints ? state->folder : "",
                                    "checkpoint_steps",
-                                   state->plan->checkpoints ? "2" : "0",
+                                   plan->checkpoints ? "2" : "0",
                                    NULL};
-    const char *const workers[] = {"ps_hosts", state->address, "task_index", rank, NULL};
+    const char *const sets[] = {state->records ? "record_sets" : "replay_sets", path, NULL};
+    const char *const observers[] = {"job_name", "observer", NULL};
 
-    snprintf(listen, sizeof(listen), "%s:0", state->ground->host);
+    job_hosts(state, ps ? (unsigned)actor->rank : JOB_PS, hosts, sizeof(hosts));
     snprintf(join, sizeof(join), "%ds", 3 * state->ground->slowness);
     snprintf(alive, sizeof(alive), "%ds", 20 * state->ground->slowness);
     snprintf(end, sizeof(end), "%ds", 2 * state->ground->slowness);
     snprintf(rank, sizeof(rank), "%d", actor->rank);
+    snprintf(path, sizeof(path), "%s/secret", state->folder);
     int status = stepgate_options_new(options);
     if (status >= 0)
         status = stepgate_options_log(*options, job_log, state->report, STEPGATE_LOG_INFO);
     if (status >= 0)
         status = job_knobs(*options, common);
     if (status >= 0)
-        status = job_knobs(*options, ps ? servers : workers);
+        status = job_knobs(*options, plan->secret ? secret : open);
+    if (status >= 0)
+        status = job_knobs(*options, observer ? observers : place);
     if (status >= 0 && ps)
-        status = job_knobs(*options, state->plan->server);
+        status = job_knobs(*options, servers);
+    snprintf(path, sizeof(path), "%s/sets", state->folder);
+    if (status >= 0 && ps && plan->sets && actor->rank == 0)
+        status = job_knobs(*options, sets);
     return status;
 }
 
-/* job_told -- the ps listens, or never will. */
-static void job_told(struct job_state *state, bool listens)
+/* job_say -- something that others wait for has come about. */
+static void job_say(struct job_state *state, bool *what)
 {
     pthread_mutex_lock(&state->lock);
-    state->listens = listens;
-    state->will_not = !listens;
+    *what = true;
     pthread_cond_broadcast(&state->moved);
     pthread_mutex_unlock(&state->lock);
 }
@@ -150,42 +198,81 @@ static void job_gate(struct job_state *state)
     pthread_mutex_unlock(&state->lock);
 }
 
-/* job_address -- waits for the ps; false: there will be none. */
-static bool job_address(struct job_state *state)
+/* job_address -- waits for the first `count` ps; false: one of them never comes. */
+static bool job_address(struct job_state *state, unsigned count)
 {
+    bool all = false;
+
     pthread_mutex_lock(&state->lock);
-    while (!state->listens && !state->will_not)
-        pthread_cond_wait(&state->moved, &state->lock);
-    bool listens = state->listens;
+    while (!all && !state->will_not) {
+        all = true;
+        for (unsigned p = 0; p < count; p++)
+            all = all && state->ps[p].listens;
+        if (!all)
+            pthread_cond_wait(&state->moved, &state->lock);
+    }
     pthread_mutex_unlock(&state->lock);
-    return listens;
+    return all;
 }
 
-/* job_serve -- the ps's thread. */
-static void *job_serve(void *context)
+/* job_stop -- stops every ps, as whoever started the processes does where one has failed at its beginning; or one alone. */
+static void job_stop(struct job_state *state, unsigned first, unsigned count)
 {
-    struct job_actor *actor = context;
+    pthread_mutex_lock(&state->lock);
+    for (unsigned p = first; p < first + count; p++)
+        if (state->ps[p].server != NULL)
+            stepgate_server_stop(state->ps[p].server);
+    pthread_mutex_unlock(&state->lock);
+}
+
+/* job_serve_once -- from its options to its end. */
+static int job_serve_once(struct job_actor *actor)
+{
     struct job_state *state = actor->state;
+    struct job_ps *ps = &state->ps[actor->rank];
     struct stepgate_options *options = NULL;
     struct stepgate_server *server = NULL;
-
-    job_gate(state);
     int status = job_options(actor, &options);
+
     if (status >= 0)
         status = stepgate_server_new(options, &server);
     job_keep(actor->end, status);
     stepgate_options_delete(&options);
     if (status >= 0)
-        status =
-            job_keep(actor->end, stepgate_server_address(server, state->address, sizeof(state->address)));
-    state->server = server;
-    job_told(state, status >= 0);
-    if (status >= 0)
-        job_keep(actor->end, stepgate_server_run(server));
-    pthread_mutex_lock(&state->lock);
-    state->server = NULL;
-    pthread_mutex_unlock(&state->lock);
+        status = job_keep(actor->end, stepgate_server_address(server, ps->address, sizeof(ps->address)));
+    if (status >= 0) {
+        pthread_mutex_lock(&state->lock);
+        ps->server = server;
+        pthread_mutex_unlock(&state->lock);
+        job_say(state, &ps->listens);
+        status = job_keep(actor->end, stepgate_server_run(server));
+        pthread_mutex_lock(&state->lock);
+        ps->server = NULL;
+        pthread_mutex_unlock(&state->lock);
+    } else {
+        job_say(state, &state->will_not);
+        job_stop(state, 0, state->ps_count);
+    }
     stepgate_server_delete(&server);
+    return status;
+}
+
+/* job_serve -- a ps's thread; the one that is lost is started again. */
+static void *job_serve(void *context)
+{
+    struct job_actor *actor = context;
+    struct job_state *state = actor->state;
+    bool again;
+
+    job_gate(state);
+    if (!job_address(state, (unsigned)actor->rank)) /* a ps knows those before it */
+        return NULL;
+    do {
+        bool before = state->lost;
+        int status = job_serve_once(actor);
+        again = status >= 0 && state->plan->loses && (unsigned)actor->rank == state->ps_count - 1 &&
+                !before && state->lost;
+    } while (again);
     return NULL;
 }
 
@@ -282,42 +369,88 @@ static int job_look(struct job_actor *actor, uint64_t step)
     return status;
 }
 
+/* job_lose -- the ps that the plan loses, once. */
+static void job_lose(struct job_state *state)
+{
+    if (state->lost)
+        return;
+    job_say(state, &state->lost);
+    job_stop(state, state->ps_count - 1, 1);
+}
+
 /* job_step -- one; the last is left open. */
 static int job_step(struct job_actor *actor, uint64_t *at)
 {
     struct job_state *state = actor->state;
     struct stepgate_step_info info = {.size = sizeof(info)};
-    int status = stepgate_step_begin(actor->model, actor->state->ms, &info);
+    int status = stepgate_step_begin(actor->model, state->ms, &info);
 
+    if (status < 0)
+        return status;
     *at = info.step;
-    if (status >= 0)
-        status = job_read(actor);
-    if (status < 0 || info.step == state->end)
+    status = job_read(actor);
+    if (status < 0 || info.step >= state->end)
         return status;
     for (int v = 0; status >= 0 && v < JOB_VARIABLES; v++)
         status = job_push(actor, info.step, v);
     if (status >= 0 && state->plan->looks && actor->rank == 0 && info.step == 1)
         status = job_look(actor, info.step);
+    if (status >= 0 && state->plan->loses && actor->rank == 0 && info.step == 2)
+        job_lose(state);
     return status < 0 ? status : stepgate_step_finish(actor->model, 1);
 }
 
-/* job_train -- from the join to the end. */
+/* job_end -- what is done in the step that is left open. */
+static int job_end(struct job_actor *actor)
+{
+    struct job_state *state = actor->state;
+    int status = 0;
+
+    if (state->plan->observes) {
+        job_say(state, &state->reached);
+        pthread_mutex_lock(&state->lock);
+        while (!state->observed)
+            pthread_cond_wait(&state->moved, &state->lock);
+        pthread_mutex_unlock(&state->lock);
+    }
+    if (state->plan->checkpoints && actor->rank == 0)
+        status = stepgate_checkpoint(actor->model, state->ms, NULL);
+    if (status >= 0)
+        status = stepgate_job_barrier(actor->job, state->ms);
+    return status < 0 ? status : stepgate_job_leave(actor->job, state->ms);
+}
+
+/* job_train -- from the join to the end; what it is told of going back is no error. */
 static int job_train(struct job_actor *actor)
 {
     struct job_state *state = actor->state;
     uint64_t step = 0;
     int status = job_declare(actor);
 
-    do {
-        if (status >= 0)
+    while (status >= 0 || status == -STEPGATE_EREWOUND) {
+        do
             status = job_step(actor, &step);
-    } while (status >= 0 && step < state->end);
-    if (status >= 0 && state->plan->checkpoints && actor->rank == 0)
-        status = stepgate_checkpoint(actor->model, actor->state->ms, NULL);
+        while (status >= 0 && step < state->end);
+        if (status < 0)
+            continue;
+        status = job_end(actor);
+        if (status >= 0)
+            break;
+    }
+    return status;
+}
+
+/* job_join -- with options of its own; where it cannot, the ps are stopped. */
+static int job_join(struct job_actor *actor)
+{
+    struct stepgate_options *options = NULL;
+    int status = job_keep(actor->end, job_options(actor, &options));
+
     if (status >= 0)
-        status = stepgate_job_barrier(actor->job, actor->state->ms);
-    if (status >= 0)
-        status = stepgate_job_leave(actor->job, actor->state->ms);
+        status = job_keep(actor->end, stepgate_job_join(options, actor->state->ms, &actor->job));
+    stepgate_options_delete(&options);
+    if (status < 0)
+        job_stop(actor->state, 0, actor->state->ps_count);
     return status;
 }
 
@@ -326,24 +459,57 @@ static void *job_work(void *context)
 {
     struct job_actor *actor = context;
     struct job_state *state = actor->state;
-    struct stepgate_options *options = NULL;
 
     job_gate(state);
-    if (!job_address(state))
-        return NULL;
-    int status = job_keep(actor->end, job_options(actor, &options));
-    if (status >= 0)
-        status = job_keep(actor->end, stepgate_job_join(options, actor->state->ms, &actor->job));
-    stepgate_options_delete(&options);
-    pthread_mutex_lock(&state->lock);
-    if (status < 0 && state->server != NULL) /* as whoever started the processes does */
-        stepgate_server_stop(state->server);
-    pthread_mutex_unlock(&state->lock);
-    if (status >= 0)
+    if (job_address(state, state->ps_count) && job_join(actor) >= 0)
         job_keep(actor->end, job_train(actor));
+    if (actor->end->status != 0) /* nothing comes any more that the observer waits for */
+        job_say(state, &state->reached);
     stepgate_model_delete(&actor->model);
     stepgate_job_delete(&actor->job);
     return NULL;
+}
+
+/* job_watch -- reads when the last step is there. */
+static int job_watch(struct job_actor *actor)
+{
+    struct job_state *state = actor->state;
+    int status = stepgate_model_attach(actor->job, "m", state->ms, &actor->model);
+
+    pthread_mutex_lock(&state->lock);
+    while (!state->reached)
+        pthread_cond_wait(&state->moved, &state->lock);
+    pthread_mutex_unlock(&state->lock);
+    return status < 0 ? status : job_read(actor);
+}
+
+/* job_observe -- the observer's thread. A job that ends before it has read everything is no error of its own. */
+static void *job_observe(void *context)
+{
+    struct job_actor *actor = context;
+    struct job_state *state = actor->state;
+
+    job_gate(state);
+    if (job_address(state, state->ps_count) && job_join(actor) >= 0) {
+        int status = job_watch(actor);
+        job_keep(actor->end, status == -STEPGATE_EENDED ? 0 : status);
+    }
+    if (actor->job != NULL && actor->end->status >= 0)
+        job_keep(actor->end, stepgate_job_leave(actor->job, state->ms));
+    job_say(state, &state->observed);
+    stepgate_model_delete(&actor->model);
+    stepgate_job_delete(&actor->job);
+    return NULL;
+}
+
+/* job_body -- what the thread of an actor does; NULL: there is none in this plan. */
+static void *(*job_body(const struct job_state *state, int number))(void *)
+{
+    if (number < JOB_WORKERS)
+        return job_work;
+    if (number == JOB_OBSERVER)
+        return state->plan->observes ? job_observe : NULL;
+    return number - JOB_FIRST_PS < (int)state->ps_count ? job_serve : NULL;
 }
 
 /* job_once -- all of them from their first call to their last. */
@@ -352,25 +518,25 @@ static void job_once(struct job_state *state, uint64_t number)
     struct job_actor actors[JOB_ACTORS];
     struct job_report *report = state->report;
 
-    state->begun = state->listens = state->will_not = false;
+    state->begun = state->will_not = state->lost = state->reached = state->observed = false;
+    memset(state->ps, 0, sizeof(state->ps));
     memset(actors, 0, sizeof(actors));
     for (int a = 0; a < JOB_ACTORS; a++) {
-        actors[a].state = state;
-        actors[a].rank = a;
-        actors[a].end = &report->end[a];
+        void *(*body)(void *) = job_body(state, a);
+        actors[a] = (struct job_actor){.state = state,
+                                       .number = a,
+                                       .rank = a < JOB_FIRST_PS ? a : a - JOB_FIRST_PS,
+                                       .end = &report->end[a]};
         memset(actors[a].end, 0, sizeof(*actors[a].end));
-        if (__real_pthread_create(&actors[a].thread, NULL, a == JOB_WORKERS ? job_serve : job_work,
-                                  &actors[a]) != 0)
+        if (body != NULL && __real_pthread_create(&actors[a].thread, NULL, body, &actors[a]) != 0)
             abort(); /* no test without threads */
     }
     point_arm(number, state->ground->kinds, state->ground->call);
-    pthread_mutex_lock(&state->lock);
-    state->begun = true;
-    pthread_cond_broadcast(&state->moved);
-    pthread_mutex_unlock(&state->lock);
+    job_say(state, &state->begun);
     report->values = 0;
     for (int a = 0; a < JOB_ACTORS; a++) {
-        __real_pthread_join(actors[a].thread, NULL);
+        if (job_body(state, a) != NULL)
+            __real_pthread_join(actors[a].thread, NULL);
         report->values = report->values * 31 + actors[a].values;
     }
     report->points = point_disarm();
@@ -390,20 +556,42 @@ static long job_descriptors(void)
     return count;
 }
 
+/* job_secret -- the file of those that have one. */
+static void job_secret(const struct job_state *state)
+{
+    char path[256];
+
+    snprintf(path, sizeof(path), "%s/secret", state->folder);
+    int file = state->plan->secret ? open(path, O_WRONLY | O_CREAT, 0600) : -1;
+    if (file >= 0 && write(file, "0123456789abcdef0123456789abcdef", 32) != 32)
+        abort();
+    if (file >= 0)
+        close(file);
+}
+
 /* job_run -- see job.h. */
 void job_run(const struct job_plan *plan, const struct job_ground *ground, const char *folder,
              uint64_t number, struct job_report *report)
 {
-    struct job_state state = {
-        .plan = plan, .ground = ground, .folder = folder, .report = report, .ms = JOB_MS * ground->slowness};
+    struct job_state state = {.plan = plan,
+                              .ground = ground,
+                              .folder = folder,
+                              .report = report,
+                              .ms = JOB_MS * ground->slowness,
+                              .ps_count = plan->two ? 2 : 1};
     struct wrap_kept kept;
 
     pthread_mutex_init(&state.lock, NULL);
     pthread_cond_init(&state.moved, NULL);
     state.end = JOB_STEPS;
-    if (plan->resumes) {
+    state.records = !plan->again;
+    job_secret(&state);
+    if (plan->again) {
+        state.records = true;
         job_once(&state, 0);
-        state.end += JOB_STEPS;
+        state.records = false;
+        if (plan->checkpoints)
+            state.end += JOB_STEPS;
         atomic_store(&report->logged, 0);
         memset(report->log, 0, sizeof(report->log));
     }

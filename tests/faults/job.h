@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * job -- a small whole job in this process: one ps and its workers, each in a thread, through the public calls. What becomes of each is reported, and nothing
+ * job -- a small whole job in this process: ps and workers, each in a thread, through the public calls. What becomes of each is reported, and nothing
  * is taken back that the library should take back itself.
  */
 #ifndef TESTS_FAULTS_JOB_H
@@ -14,17 +14,27 @@
 #include "tests/faults/wrap.h"
 
 #define JOB_WORKERS 2
-#define JOB_ACTORS (JOB_WORKERS + 1) /* the workers by rank, then the ps */
+#define JOB_PS 2 /* at most */
+#define JOB_FIRST_PS JOB_WORKERS
+#define JOB_OBSERVER (JOB_FIRST_PS + JOB_PS)
+#define JOB_ACTORS (JOB_OBSERVER + 1) /* the workers by rank, then the ps, then the observer */
 #define JOB_LOG_BYTES 16384
 
 /* What is done in a job, beside training a few steps. */
 struct job_plan {
     const char *name;
-    const char *const *server; /* knobs of the ps: names and values in turn, up to NULL */
-    const char *const *keys;   /* of the model, likewise */
-    bool checkpoints;          /* the ps has a folder, and a checkpoint is asked for */
-    bool resumes;              /* a job that went before has left one there, and is not reported */
-    bool looks;                /* snapshots, slots, counts and changes of hyper-parameters */
+    const char *const *keys; /* of the model: names and values in turn, up to NULL */
+    bool checkpoints;        /* the ps have a folder, and a checkpoint is asked for */
+    bool sets;               /* who contributed is recorded, or replayed where a job went before */
+    bool
+        again; /* a job of the same plan that is not reported went before in the same folder: it is gone on with, or replayed */
+    bool looks;    /* snapshots, slots, counts and changes of hyper-parameters */
+    bool two;      /* ps */
+    bool observes; /* an observer reads the last step */
+    bool secret;   /* in a file, which all of them read */
+    bool
+        loses; /* the last ps is stopped in mid-training, and comes back: the job goes back to a checkpoint */
+    bool varies; /* its values are not the same each time */
 };
 
 /* Where it is done. */

@@ -20,12 +20,18 @@
 static const char *const main_momentum[] = {"optimizer", "momentum", "learning_rate", "0.1", NULL};
 static const char *const main_adam[] = {"optimizer", "adam",       "average_decay", "0.9", "clip_global_norm",
                                         "5",         "non_finite", "skip",          NULL};
+static const char *const main_tf[] = {"update", "tf", "optimizer", "rmsprop", NULL};
 
 static const struct job_plan main_plans[] = {
     {.name = "training", .keys = main_adam},
     {.name = "looks", .keys = main_momentum, .looks = true},
     {.name = "checkpoints", .keys = main_momentum, .checkpoints = true},
-    {.name = "resumes", .keys = main_momentum, .checkpoints = true, .resumes = true},
+    {.name = "resumes", .keys = main_momentum, .checkpoints = true, .again = true},
+    {.name = "two ps", .keys = main_adam, .two = true, .secret = true, .observes = true},
+    {.name = "records", .keys = main_momentum, .sets = true},
+    {.name = "replays", .keys = main_momentum, .sets = true, .again = true},
+    {.name = "tf", .keys = main_tf, .varies = true},
+    {.name = "rewinds", .keys = main_momentum, .checkpoints = true, .two = true, .loses = true},
 };
 
 struct main_count {
@@ -113,7 +119,7 @@ static bool main_first(const struct job_plan *plan, const struct main_order *ord
         return false;
     while (!trial_ended(trial, &status))
         poll(NULL, 0, 2);
-    count->values = trial->report->values;
+    count->values = plan->varies ? 0 : trial->report->values;
     count->points = trial->report->points;
     return trial_judge(trial, plan, status, 0) == TRIAL_WHOLE;
 }

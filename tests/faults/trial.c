@@ -54,6 +54,21 @@ void trial_delete(struct trial **trial)
     *trial = NULL;
 }
 
+/* trial_starved -- how many processes the kernel has killed for want of memory. */
+static uint64_t trial_starved(void)
+{
+    char line[128];
+    unsigned long long count = 0;
+    FILE *file = fopen("/proc/vmstat", "re");
+
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+        if (sscanf(line, "oom_kill %llu", &count) == 1)
+            break;
+    if (file != NULL)
+        fclose(file);
+    return count;
+}
+
 /* trial_start -- see trial.h. */
 int trial_start(struct trial *trial, const struct job_plan *plan, const struct job_ground *ground,
                 const char *work, uint64_t number)
@@ -64,7 +79,9 @@ int trial_start(struct trial *trial, const struct job_plan *plan, const struct j
         return -1;
     trial->number = number;
     trial->overdue = false;
-    trial->until = trial_now() + TRIAL_MS * (uint64_t)ground->slowness;
+    trial->begun = trial_now();
+    trial->until = trial->begun + TRIAL_MS * (uint64_t)ground->slowness;
+    trial->starved = trial_starved();
     fflush(NULL);
     trial->pid = fork();
     if (trial->pid == 0) {
@@ -100,6 +117,8 @@ bool trial_ended(struct trial *trial, int *status)
     return true;
 }
 
+static const char *const trial_actors[JOB_ACTORS] = {"worker 0", "worker 1", "ps 0", "ps 1", "observer"};
+
 /* trial_wrong -- says what is wrong, and all that is known of the job. */
 static enum trial_verdict trial_wrong(const struct trial *trial, const struct job_plan *plan,
                                       const char *what)
@@ -114,9 +133,8 @@ static enum trial_verdict trial_wrong(const struct trial *trial, const struct jo
                (size_t)((const char *)failed->place - __executable_start));
     for (int a = 0; a < JOB_ACTORS; a++)
         if (report->end[a].status != 0)
-            printf("  %s %d: %d %s: %s\n", a < JOB_WORKERS ? "worker" : "ps", a % JOB_WORKERS,
-                   report->end[a].status, stepgate_strerror(report->end[a].status),
-                   report->end[a].error.text);
+            printf("  %s: %d %s: %s\n", trial_actors[a], report->end[a].status,
+                   stepgate_strerror(report->end[a].status), report->end[a].error.text);
     printf("  log:\n%.*s\n", (int)sizeof(report->log), report->log);
     return TRIAL_WRONG;
 }
@@ -135,13 +153,20 @@ enum trial_verdict trial_judge(const struct trial *trial, const struct job_plan 
 {
     const struct job_report *report = trial->report;
     const struct point *failed = &report->failed;
-    char what[128];
+    char what[160];
     bool refused = false, named = trial_names(report->log, failed);
 
-    if (trial->overdue)
-        return trial_wrong(trial, plan, "it does not end");
+    if (trial->overdue) {
+        snprintf(what, sizeof(what), "it does not end, and was killed from here after %" PRIu64 " ms",
+                 trial_now() - trial->begun);
+        return trial_wrong(trial, plan, what);
+    }
     if (WIFSIGNALED(status)) {
-        snprintf(what, sizeof(what), "signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+        snprintf(what, sizeof(what),
+                 "signal %d (%s) after %" PRIu64 " ms, not from here; the kernel killed %" PRIu64
+                 " processes for want of memory meanwhile",
+                 WTERMSIG(status), strsignal(WTERMSIG(status)), trial_now() - trial->begun,
+                 trial_starved() - trial->starved);
         return trial_wrong(trial, plan, what);
     }
     if (WEXITSTATUS(status) != 0 || !report->whole)

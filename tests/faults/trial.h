@@ -20,7 +20,8 @@ enum trial_verdict {
 struct trial {
     pid_t pid; /* 0: none */
     uint64_t number;
-    uint64_t until; /* milliseconds of trial_now */
+    uint64_t begun, until; /* milliseconds of trial_now */
+    uint64_t starved;      /* processes that the kernel had killed for want of memory when it began */
     char folder[TRIAL_FOLDER_BYTES];
     struct job_report *report; /* shared with the process */
     bool overdue;
