@@ -464,10 +464,10 @@ bool engine_can_rewind(const struct engine *engine)
     return engine->settings->rewinds && shard_can_rewind(engine->shard);
 }
 
-/* engine_has_models -- of the shard. */
-bool engine_has_models(const struct engine *engine)
+/* engine_has_trained -- of the shard. */
+bool engine_has_trained(const struct engine *engine)
 {
-    return shard_has_models(engine->shard);
+    return shard_has_trained(engine->shard);
 }
 
 /* engine_address -- with the real port. */

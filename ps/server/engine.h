@@ -29,8 +29,8 @@ int engine_make(struct engine *engine, const struct binding *binding, bool again
 int engine_serve(struct engine *engine, atomic_bool *stop);
 /* engine_can_rewind -- after it has failed: may this ps go back to a checkpoint? */
 bool engine_can_rewind(const struct engine *engine);
-/* engine_has_models -- see shard_has_models. */
-bool engine_has_models(const struct engine *engine);
+/* engine_has_trained -- see shard_has_trained. */
+bool engine_has_trained(const struct engine *engine);
 /* engine_address -- where it listens. */
 const char *engine_address(const struct engine *engine);
 void engine_stats(const struct engine *engine, struct shard_stats *out);

@@ -173,7 +173,7 @@ static bool server_goes_back(struct stepgate_server *server, int status)
     engine_stats(server->engine, &server->stats);
     if (status == 0 || !rewind_for(&why) || !engine_can_rewind(server->engine))
         return false;
-    server->again = engine_has_models(server->engine);
+    server->again = engine_has_trained(server->engine);
     if (server->stats.steps > 0)
         server->rewinds = 0;
     if (server->rewinds == 0)

@@ -586,26 +586,32 @@ bool shard_finished(const struct shard *shard, int *status)
     return shard->finished;
 }
 
+/* shard_running -- models that are in training. */
+static uint32_t shard_running(const struct shard *shard)
+{
+    uint32_t running = 0;
+
+    for (uint32_t m = 0; m < shard->model_end; m++)
+        running += shard->models[m] != NULL && shard->models[m]->phase == PHASE_RUNNING;
+    return running;
+}
+
 /*
  * shard_can_rewind -- see shard.h. Who goes back itself may lose somebody once more before anything is placed again; and one that is new may have found a ps that had
  * not noticed yet that the job goes back.
  */
 bool shard_can_rewind(const struct shard *shard)
 {
-    bool trained = true;
-
     for (uint32_t w = 0; w < shard->config.workers; w++)
         if (shard->members[w].left)
             return false;
-    for (uint32_t m = 0; m < shard->model_end && !shard->config.again; m++)
-        trained = trained && shard->models[m] != NULL && shard->models[m]->phase == PHASE_RUNNING;
-    return trained;
+    return shard->config.again || shard_running(shard) == 0 || shard_running(shard) == shard->model_end;
 }
 
-/* shard_has_models -- see shard.h. */
-bool shard_has_models(const struct shard *shard)
+/* shard_has_trained -- see shard.h. */
+bool shard_has_trained(const struct shard *shard)
 {
-    return shard->model_end > 0 || shard->config.again;
+    return shard->config.again || shard_running(shard) > 0;
 }
 
 /* shard_stats -- a copy of the counters. */

@@ -98,10 +98,10 @@ bool shard_finished(const struct shard *shard, int *status);
 /* shard_stop -- ends the job for everyone: an abort that says this ps was stopped. Where there is an archive a checkpoint is written before, if that does not take long.
  * false: it has failed already, and ends for that. */
 bool shard_stop(struct shard *shard, uint64_t now);
-/* shard_can_rewind -- it has failed: may the job go back to a checkpoint? Not if somebody has left it, or models that it has were not trained yet. */
+/* shard_can_rewind -- it has failed: may the job go back to a checkpoint, or, where no model is in training yet, begin as it came? Not if somebody has left it, or of its models only some are in training. */
 bool shard_can_rewind(const struct shard *shard);
-/* shard_has_models -- is there something that was trained, here or before the job went back? Who has nothing begins as it came. */
-bool shard_has_models(const struct shard *shard);
+/* shard_has_trained -- is there something that was trained, here or before the job went back? Else it begins as it came. */
+bool shard_has_trained(const struct shard *shard);
 void shard_stats(const struct shard *shard, struct shard_stats *out);
 /* shard_parameters -- for tests: the arena of the newest step of a model, NULL if there is none; its length and step. */
 const void *shard_parameters(const struct shard *shard, uint32_t model, uint64_t *bytes, uint64_t *step);

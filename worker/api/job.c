@@ -57,7 +57,7 @@ void job_unlock(struct stepgate_job *job)
 int job_failure(struct stepgate_job *job)
 {
     job_lock(job);
-    int status = rewind_verdict(job, session_error(job->session));
+    int status = rewind_mends(job) ? 0 : rewind_verdict(job, session_error(job->session));
     job_unlock(job);
     return status;
 }

@@ -216,15 +216,20 @@ static void rewind_drop(struct rewind *rewind)
     rewind->past = NULL;
 }
 
-/* rewind_initialize -- this worker's own values, for those that the checkpoint has not. */
-static int rewind_initialize(const struct stepgate_model *handle, struct session_model *fresh)
+/* rewind_initialize -- this worker's own values, for those that the checkpoint has not; of a model that was never committed all that it has been given. */
+static int rewind_initialize(const struct stepgate_model *handle, const struct session_model *old,
+                             struct session_model *fresh)
 {
     const struct model *declared = session_model_declared(fresh);
     int status = 0;
 
-    for (uint32_t v = 0; status == 0 && v < handle->own_count; v++)
-        if (handle->own[v] != NULL)
-            status = session_model_initialize(fresh, v, handle->own[v], declared->variables[v].bytes);
+    for (uint32_t v = 0; status == 0 && v < declared->count; v++) {
+        const void *value = session_model_initial(old, v);
+        if (value == NULL && handle != NULL && v < handle->own_count)
+            value = handle->own[v];
+        if (value != NULL)
+            status = session_model_initialize(fresh, v, value, declared->variables[v].bytes);
+    }
     return status;
 }
 
@@ -234,11 +239,11 @@ static int rewind_declare(struct stepgate_job *job, struct session *fresh)
     int status = 0;
 
     for (size_t m = 0; status == 0 && m < job->rewind.count; m++) {
-        const struct stepgate_model *handle = rewind_handle(job, session_model_at(job->session, m));
+        const struct session_model *old = session_model_at(job->session, m);
         struct session_model *again;
         status = session_model_again(fresh, job->rewind.models[m].declared, &again);
-        if (status == 0 && handle != NULL)
-            status = rewind_initialize(handle, again);
+        if (status == 0)
+            status = rewind_initialize(rewind_handle(job, old), old, again);
     }
     return status;
 }
@@ -386,15 +391,24 @@ int rewind_try(struct stepgate_job *job, uint64_t now)
     return status;
 }
 
-/* rewind_is_new -- has nothing been trained here, and is nothing lost with the session? Worker 0 may have given initial values. */
+/* rewind_is_new -- has nothing been trained here, and is nothing lost with the session? */
 static bool rewind_is_new(const struct stepgate_job *job)
 {
     const struct session_model *model;
 
     for (size_t m = 0; (model = session_model_at(job->session, m)) != NULL; m++)
-        if (session_model_committed(model) || knob_int(&job->knobs, "task_index") == 0)
+        if (session_model_committed(model))
             return false;
     return true;
+}
+
+/* rewind_mends -- see rewind.h. */
+bool rewind_mends(const struct stepgate_job *job)
+{
+    const struct stepgate_error *failure = session_failure(job->session);
+
+    return job->rewind.on && !job->rewind.over && failure != NULL && rewind_for(failure) &&
+           rewind_is_new(job) && job->rewind.row < REWINDS_IN_A_ROW;
 }
 
 /* rewind_rejoin -- see rewind.h. */
@@ -403,8 +417,7 @@ int rewind_rejoin(struct stepgate_job *job, int status, uint64_t now)
     struct rewind *rewind = &job->rewind;
     const struct stepgate_error *failure = session_failure(job->session);
 
-    if (status >= 0 || status == -STEPGATE_EAGAIN || !rewind->on || rewind->over || failure == NULL ||
-        !rewind_for(failure) || !rewind_is_new(job) || rewind->row == REWINDS_IN_A_ROW)
+    if (status >= 0 || status == -STEPGATE_EAGAIN || !rewind_mends(job))
         return status;
     if (!rewind->tells) {
         log_line(&job->knobs.log, LOG_WARN, "%s; this worker joins anew", failure->text);

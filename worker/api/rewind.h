@@ -53,6 +53,8 @@ int rewind_try(struct stepgate_job *job, uint64_t now);
  * returns for `status`: EAGAIN where another session has taken the place of the one that failed, and joins.
  */
 int rewind_rejoin(struct stepgate_job *job, int status, uint64_t now);
+/* rewind_mends -- has the session failed in a way that the next commit mends? Declarations go on meanwhile. */
+bool rewind_mends(const struct stepgate_job *job);
 /* rewind_attend -- between the program's calls: moves on, and wakes whoever waits for the job's descriptor when a deadline here is over. */
 void rewind_attend(struct stepgate_job *job, uint64_t now);
 /* rewind_begun -- a model has begun a step: 1 if it is the first one since the job went back. */

@@ -40,6 +40,16 @@ static uint8_t *initial_value(const struct session_model *model, uint32_t variab
     return variable < model->initial_count ? model->initial[variable] : NULL;
 }
 
+/* session_model_initial -- see session.h. */
+const void *session_model_initial(const struct session_model *model, uint32_t variable)
+{
+    if (model->state == MODEL_COMMITTED)
+        return NULL;
+    if (model->initial_local != NULL && model->model->variables[variable].kind != STEPGATE_AUX)
+        return model->initial_local + model->variables[variable].initial_offset;
+    return initial_value(model, variable);
+}
+
 /* initial_aux -- the value that a pull gives until something is pushed. */
 static int initial_aux(struct session_model *model)
 {

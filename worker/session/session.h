@@ -105,6 +105,8 @@ int session_model_new(struct session *session, const char *name, struct session_
 struct model *session_model_declared(struct session_model *model);
 int session_model_initialize(struct session_model *model, uint32_t variable, const void *data,
                              uint64_t bytes);
+/* session_model_initial -- what it was given, as long as the model is not committed; NULL: nothing, or it is not kept any more. */
+const void *session_model_initial(const struct session_model *model, uint32_t variable);
 int session_commit_try(struct session_model *model, uint64_t now, struct stepgate_model_info *info);
 bool session_model_committed(const struct session_model *model);
 /* session_model_declaring -- may it be added to? Not once the commit has started. */

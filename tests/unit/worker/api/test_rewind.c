@@ -464,9 +464,64 @@ static void without_what_was_trained_nobody_begins_anew(void **state)
     stepgate_job_delete(&c.worker[0].job);
 }
 
-static void before_anything_is_trained_the_job_begins_as_it_came(void **state)
+/* lost -- ps 1 ends and comes again; worker r knows by then. */
+static void lost(struct crowd *c, int r)
 {
     int64_t until = cluster_now() + CROWD_MS;
+
+    stop(c, 1);
+    while (stepgate_job_progress(c->worker[r].job) == 0) {
+        assert_true(cluster_now() < until);
+        cluster_pause(1);
+    }
+    start(c, 1);
+}
+
+/* first -- worker 0 gives the first value of variable 0. */
+static void first(struct crowd *c, float value)
+{
+    static float values[3000];
+
+    for (int i = 0; i < 3000; i++)
+        values[i] = value;
+    must(stepgate_model_initialize(c->worker[0].model, 0, values, sizeof(values)));
+}
+
+static void before_anything_is_trained_what_was_declared_stays(void **state)
+{
+    const void *value = NULL;
+    struct crowd c;
+
+    (void)state;
+    for (int begun = 0; begun < 2; begun++) {
+        nftw(folder, sweep, 8, FTW_DEPTH | FTW_PHYS);
+        crowd_serve(&c, 2, 2, server_knobs);
+        c.knobs = rewinds;
+        c.sizes = sizes;
+        crowd_enter(&c, 0);
+        first(&c, 5);
+        crowd_enter(&c, 1);
+        if (begun) /* one of them has begun to commit, and has given its values away */
+            assert_int_equal(stepgate_model_commit(c.worker[0].model, 100, NULL), -STEPGATE_ETIMEOUT);
+        lost(&c, 0);
+        must(stepgate_model_set(c.worker[1].model, "learning_rate", "1"));
+        if (!begun)
+            first(&c, 7);
+        crowd_commit(&c);
+        begin(&c, 0, 0);
+        for (int r = 0; r < 2; r++) {
+            must(stepgate_step_pull(c.worker[r].model, STEPGATE_ALL, CROWD_MS, NULL));
+            must(stepgate_buffer_parameter(c.worker[r].model, 0, &value));
+            crowd_same(value, sizes[0], begun ? 5 : 7);
+        }
+        finish(&c);
+        begin(&c, 1, 0);
+        down(&c);
+    }
+}
+
+static void before_anything_is_trained_the_job_begins_as_it_came(void **state)
+{
     struct crowd c;
 
     (void)state;
@@ -475,12 +530,7 @@ static void before_anything_is_trained_the_job_begins_as_it_came(void **state)
     c.knobs = rewinds;
     c.sizes = sizes;
     crowd_enter(&c, 1); /* worker 0 comes later: nobody has committed */
-    stop(&c, 1);
-    while (stepgate_job_progress(c.worker[1].job) == 0) {
-        assert_true(cluster_now() < until);
-        cluster_pause(1);
-    }
-    start(&c, 1);
+    lost(&c, 1);
     crowd_enter(&c, 0);
     crowd_commit(&c);
     for (uint64_t k = 0; k < 3; k++) {
@@ -539,6 +589,7 @@ int main(void)
         cmocka_unit_test(a_ps_that_is_lost_again_and_again_ends_the_job),
         cmocka_unit_test(without_what_was_trained_nobody_begins_anew),
         cmocka_unit_test(before_anything_is_trained_the_job_begins_as_it_came),
+        cmocka_unit_test(before_anything_is_trained_what_was_declared_stays),
         cmocka_unit_test(a_ps_that_waits_for_another_one_can_be_stopped),
         cmocka_unit_test(without_a_checkpoint_to_go_back_to_it_is_refused_at_the_start),
     };
