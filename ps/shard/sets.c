@@ -43,7 +43,8 @@ void leader_sets_keep(struct leader_sets *sets, uint64_t step, const uint32_t *r
     struct archive_set *set = &sets->ring[step % ARCHIVE_SETS_MAX];
     set->step = step;
     set->count = count;
-    memcpy(set->ranks, ranks, count * sizeof(*ranks));
+    if (count > 0) /* a step that nobody contributed to has no array */
+        memcpy(set->ranks, ranks, count * sizeof(*ranks));
     if (step != sets->next)
         sets->first = step;
     sets->next = step + 1;
