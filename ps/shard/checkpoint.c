@@ -192,7 +192,9 @@ static void checkpoint_fill(struct shard_model *model, const struct archive_part
     unsigned parity = (unsigned)(part->step & 1);
 
     /* Rows and what is frozen lie in both parities, until something is written. */
+#ifndef STEPGATE_MUTANT_ONE_PARITY_READ
     memcpy(board->parameters[parity ^ 1u], board->parameters[parity], board->shard->arena_bytes);
+#endif
     for (size_t i = 0; i < part->count; i++)
         if (part->pieces[i].kind == ARCHIVE_AUX)
             board->aux_there[board_aux(board, part->pieces[i].rank, part->pieces[i].variable)] =

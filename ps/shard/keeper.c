@@ -417,7 +417,9 @@ static void keeper_go_on(struct shard_model *model, uint64_t now)
 
     lead->restore.on = false;
     lead->restore.there = true;
+#ifndef STEPGATE_MUTANT_POWERS_FORGOTTEN
     lead->powers = state->powers;
+#endif
     lead->checkpoint.have_next = state->step + 1;
     atomic_store_explicit(&lead->step, state->step, memory_order_relaxed); /* only this thread moves it */
     if (leader_mode(model, state->step) != 0) {

@@ -288,6 +288,8 @@ static int worker_pull(struct chaos_worker *w)
         status = stepgate_buffer_parameter(w->model, (int)v, &value);
     if (status != 0)
         return worker_answer(w, status, w->state);
+    if (w->own_parameter[v] != NULL && value != w->own_parameter[v])
+        chaos_wrong(chaos, "worker %u reads variable %u elsewhere than in its own buffer", w->rank, v);
     chaos_oracle_pulled(chaos, w, v, value, step);
     w->next++;
     return 1;

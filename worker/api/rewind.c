@@ -351,6 +351,9 @@ static int rewind_commit(struct stepgate_job *job, size_t number, uint64_t now)
     }
     log_line(&job->knobs.log, LOG_WARN, "model %s goes back to step %llu",
              job->rewind.models[number].declared->name, (unsigned long long)info.step);
+#ifdef STEPGATE_MUTANT_ATTACHED_FORGOTTEN
+    return 0;
+#endif
     return rewind_attach(model, &job->rewind.models[number]);
 }
 
