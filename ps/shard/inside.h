@@ -312,6 +312,8 @@ struct shard {
     uint64_t met;                                /* the barrier that was over last */
     struct leader_model *leads[SLOT_MODELS_MAX];
     uint64_t started, join_deadline, join_report_at, attend_at;
+    uint64_t stood_ms,
+        stood_until; /* this process was stopped so long; who is lost until then is lost for that */
     uint64_t
         late_at; /* leader: when the job begins without those who have not come; CLOCK_NEVER: it waits for them */
     bool gathered;

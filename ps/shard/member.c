@@ -376,6 +376,28 @@ void shard_member_gone(struct shard *shard, uint32_t rank, uint64_t incarnation,
     leader_barrier(shard, now);
 }
 
+/*
+ * member_goes_back -- whoever has given this ps up, since it had been stopped, is waiting for it to go back: where lost workers are not waited for they would be
+ * taken for the cause. Only where the job can go back.
+ */
+static bool member_goes_back(struct shard *shard, uint32_t rank, const struct stepgate_error *why,
+                             uint64_t now)
+{
+    const struct shard_config *config = &shard->config;
+
+    if (!config->rewinds || config->lost == MODE_LOST_WAIT || !shard->gathered || now >= shard->stood_until ||
+        !shard_can_rewind(shard))
+        return false;
+    error_set(STEPGATE_ELOST, 0,
+              "do not stop a process for longer than liveness, or set that higher (off: for debuggers)",
+              "ps %u had been stopped for %llu ms, and worker %u did not wait: %s", config->number,
+              (unsigned long long)shard->stood_ms, rank, why->text);
+    error_peer(STEPGATE_ROLE_PS, (int)config->number, shard->address, "");
+    error_step(shard->models[0] != NULL ? shard->models[0]->step : UINT64_MAX, (int64_t)shard->stood_ms);
+    shard_abort(shard, now);
+    return true;
+}
+
 /* shard_member_down -- a worker is gone: in order, before it was one of us, for a moment, or lost. */
 void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate_error *why,
                        enum link_end end, uint64_t now)
@@ -391,6 +413,10 @@ void shard_member_down(struct shard *shard, uint32_t rank, const struct stepgate
     shard_snapshots_drop(shard, member->control.theirs.incarnation);
     if (shard->ending)
         return;
+#ifndef STEPGATE_MUTANT_STOPPED_BLAMES_WORKERS
+    if (member_goes_back(shard, rank, why, now))
+        return;
+#endif
     bool spared = why->code != STEPGATE_EPROTOCOL && shard_absence_spares(shard, rank);
     shard_member_lost(shard, rank, why);
     if (!spared) {

@@ -510,11 +510,26 @@ static bool shard_flushed(const struct shard *shard, uint64_t now)
     return true;
 }
 
+/*
+ * shard_look_back -- a process that runs attends to its links when they are due: one that comes much later was stopped. Whoever has gone meanwhile may be expected back
+ * for liveness (rebuild.c) before it is lost.
+ */
+static void shard_look_back(struct shard *shard, uint64_t now)
+{
+    uint64_t liveness = shard->config.liveness_ms > 0 ? (uint64_t)shard->config.liveness_ms * CLOCK_MS : 0;
+
+    if (liveness == 0 || shard->attend_at == 0 || now < shard->attend_at || now - shard->attend_at < liveness)
+        return;
+    shard->stood_ms = (now - shard->attend_at) / CLOCK_MS;
+    shard->stood_until = now + 2 * liveness;
+}
+
 /* shard_progress -- see shard.h. */
 int shard_progress(struct shard *shard, uint64_t now)
 {
     if (shard->finished)
         return 0;
+    shard_look_back(shard, now);
     int busy = shard_poll(shard, now);
     busy |= shard_letters(shard, now);
     for (uint32_t m = 0; m < shard->model_end && !shard->failed; m++) {

@@ -53,6 +53,7 @@ uint64_t campaign_chaos(const struct chaos_counts *c, bool judge)
         {"ps killed: told", c->arrows[CHAOS_TOLD], 80},
         {"ps frozen for long", c->frozen_ps, 40},
         {"ps started again", c->ps_again, 5},
+        {"ps that failed before", c->ps_failed, 0},
         {"ps that went back", c->ps_back, 5},
         {"begins that were rewound", c->rewound_begins, 2},
         {"short partitions", c->short_partitions, 10},

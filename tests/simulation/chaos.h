@@ -31,7 +31,7 @@ struct chaos_counts {
     uint64_t jobs, modes[SHAPE_MODES], policies[CHAOS_LOSTS], several_shards, rewinding;
     uint64_t finished, finished_after, failed; /* after: something went wrong before */
     uint64_t killed_workers, workers_back, frozen_workers, woken_workers, replaced_workers, short_freezes;
-    uint64_t killed_ps, killed_leaders, arrows[CHAOS_ARROWS], frozen_ps, ps_again, ps_back;
+    uint64_t killed_ps, killed_leaders, arrows[CHAOS_ARROWS], frozen_ps, ps_again, ps_failed, ps_back;
     uint64_t short_partitions, long_partitions, broken;
     uint64_t rewound_begins, checkpoints, restores, steps, again, other_sets, shrunk_steps, pulls, arrays;
     struct world_counts world;

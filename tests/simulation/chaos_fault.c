@@ -19,8 +19,6 @@ static int fault_kind(const struct chaos *chaos, struct random_source *random)
 
     if ((kind == CHAOS_KILL_PS || kind == CHAOS_FREEZE_PS) && !chaos->rewinds)
         return random_chance(random, 100) ? kind : CHAOS_KILL_WORKER;
-    if (kind == CHAOS_FREEZE_PS && chaos->lost != CHAOS_LOST_WAIT)
-        return CHAOS_KILL_PS; /* when it wakes it takes those that went back for lost */
     if (kind == CHAOS_FREEZE_WORKER && chaos->lost != CHAOS_LOST_WAIT)
         return CHAOS_KILL_WORKER; /* who was given up still reads, and where the others go on without it what it reads is gone */
     return kind;
@@ -269,6 +267,21 @@ static void fault_ends(struct chaos *chaos, struct chaos_fault *fault)
     chaos->counts->woken_workers += fault->kind == CHAOS_FREEZE_WORKER;
 }
 
+/* fault_first -- has there been no more than one accident, of which nobody's process need end? What befalls a ps no worker ends for, where jobs go back. */
+static bool fault_first(const struct chaos *chaos, bool of_worker)
+{
+    uint32_t done = 0;
+    bool harmless = true;
+
+    for (uint32_t i = 0; i < chaos->fault_count; i++) {
+        int kind = chaos->faults[i].kind;
+        done += chaos->faults[i].done;
+        if (chaos->faults[i].done)
+            harmless = kind == CHAOS_KILL_PS || kind == CHAOS_FREEZE_PS || kind == CHAOS_PAUSE;
+    }
+    return done <= 1 && (!of_worker || harmless);
+}
+
 /* fault_supervise -- who has failed is started again, as a launcher does. */
 static void fault_supervise(struct chaos *chaos, uint64_t now)
 {
@@ -276,6 +289,9 @@ static void fault_supervise(struct chaos *chaos, uint64_t now)
         struct chaos_worker *worker = chaos->worker[w];
         if (worker->state == CHAOS_FAILED && !chaos->may_fail && chaos->restarts_left > 0 &&
             chaos->start_at[w] == CLOCK_NEVER && chaos->exact && !chaos->ends) {
+            if (fault_first(chaos, true))
+                chaos_wrong(chaos, "after one accident worker %u ended with %d: %s", w, worker->error.code,
+                            worker->error.text);
             chaos->restarts_left--;
             chaos->start_at[w] = fault_restart(chaos, now);
         }
@@ -293,7 +309,10 @@ static void fault_supervise(struct chaos *chaos, uint64_t now)
             chaos_ps_clear(ps, random_chance(&chaos->random, 500));
         if (!ps->over || ps->status == 0 || chaos->may_fail || chaos->ends || chaos->restarts_left == 0)
             continue;
+        if (fault_first(chaos, false))
+            chaos_wrong(chaos, "after one accident ps %u ended with %d: %s", s, ps->status, ps->error.text);
         chaos->restarts_left--;
+        chaos->counts->ps_failed++;
         chaos_ps_clear(ps, false);
         world_kill(ps->node); /* its process has ended */
         ps->over = false;
