@@ -73,6 +73,12 @@ class Variable:
         check(library.buffer_attach(self.model._pointer, self.number, use, array.ctypes.data, array.nbytes))
         self._attached[use] = array  # it lives as long as this does
 
+    def attach_dmabuf(self, use: Use, fd: int, offset: int = 0) -> None:
+        """The same with a part of a dma-buf, for example of a GPU's memory, which the device of the verbs transport reads and writes; the descriptor may be closed afterwards."""
+        size = self.gradient_bytes if use == Use.GRADIENT else self.bytes
+        check(library.buffer_attach_dmabuf(self.model._pointer, self.number, use, fd, offset, size))
+        self._attached.pop(use, None)
+
     def detach(self, use: Use) -> None:
         check(library.buffer_detach(self.model._pointer, self.number, use))
         self._attached.pop(use, None)

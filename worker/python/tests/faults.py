@@ -181,6 +181,8 @@ def misused() -> None:
         table = model.variable("t", (4, 2), kind=stepgate.Kind.SPARSE, rows_max=2)
         model.commit()
         assert raised(stepgate.ArgumentError, w.push).code == Code.ESTATE
+        device = raised(stepgate.Error, lambda: w.attach_dmabuf(stepgate.Use.PARAMETER, sys.stdin.fileno()))
+        assert device.code == Code.ENOTSUP and "over shm" in device.text and device.remedy, vars(device)
         model.begin()
         model.pull()
         w.gradient[:] = 0
