@@ -43,12 +43,13 @@ static int exchange_stepgate_begin(struct exchange *exchange, struct exchange_st
 {
     struct exchange_stepgate *self = exchange_stepgate_of(exchange);
     struct stepgate_step_info info = {.size = sizeof info};
+    exchange->back =
+        false; /* what fails from here on is a fault, also if it is that the job cannot go back */
     int code = stepgate_step_begin(self->model, -1, &info);
     if (code < 0)
         return exchange_check(exchange->fault, code);
     *step =
         (struct exchange_step){.step = info.step, .rewound = info.rewound != 0, .staleness = info.staleness};
-    exchange->back = false;
     self->pulled = false;
     for (unsigned v = 0; v < NETWORK_VARIABLES; v++)
         self->wide[v] = false;
