@@ -407,6 +407,7 @@ static void absence_end(struct shard_model *model, uint32_t rank, uint64_t now)
     }
     lead->contributed[rank] = absence->begins;
     absence->state = ABSENCE_NONE;
+    absence->over = true;
     lead->absent--;
     leader_token_back(shard, model, rank, absence->begins, now);
     log_line(&shard->config.log, LOG_INFO, "worker %u is back, and begins with step %llu of model %s", rank,

@@ -133,6 +133,7 @@ struct leader_checkpoint {
     bool completing;             /* aside: every part is kept */
     atomic_bool over;            /* that is over: release there, acquire in leader_checkpoint_progress */
     int status;
+    bool first;         /* no worker has a token before this one is over */
     bool wanted;        /* another one, once this one is over */
     bool left_out;      /* that one was left out is said */
     uint64_t have_next; /* step of the newest one that is complete + 1 */
@@ -226,6 +227,7 @@ struct leader_absence {
     uint64_t next;         /* another one that was lost while that was being forgotten; 0: none */
     uint32_t forgot, back; /* shards that have forgotten it, and on which another one is back since */
     uint64_t begins;       /* number of the next contribution of its rank */
+    bool over;             /* somebody came back, and has a token */
 };
 
 /* What the leader knows of a model. */
@@ -477,8 +479,10 @@ int leader_checkpoint_new(struct shard *shard, struct leader_model *lead);
 void leader_checkpoint_delete(struct leader_model *lead);
 /* leader_checkpoint_progress -- what went on aside, what is due. Returns 1 if something happened. */
 int leader_checkpoint_progress(struct shard_model *model, uint64_t now);
-/* leader_checkpoint_first -- the model is in its first step: where the job may have to go back, there is something to go back to. */
+/* leader_checkpoint_first -- the model may begin with its first step: where the job may have to go back, there is to be something to go back to. */
 void leader_checkpoint_first(struct shard_model *model, uint64_t now);
+/* leader_first_look -- first tokens, unless the first checkpoint is still on its way. */
+void leader_first_look(struct shard_model *model, uint64_t now);
 /* leader_checkpoint_due -- a step was committed. */
 void leader_checkpoint_due(struct shard_model *model, uint64_t now);
 /* leader_checkpoint_ask -- a worker wants one. */

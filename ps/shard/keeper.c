@@ -180,6 +180,7 @@ static void keeper_over(struct shard_model *model, int status, const struct step
             checkpoint->asked[w] = 0;
             checkpoint->served[w] = false;
         }
+    leader_first_look(model, now);
     if (checkpoint->wanted && !shard->ending)
         keeper_issue(model, now);
 }

@@ -175,16 +175,31 @@ static void leader_token(struct shard *shard, struct shard_model *model, const s
     shard_send(shard, d->rank, &token, now);
 }
 
-/* leader_first_tokens -- the initial values, or those of a checkpoint, are everywhere: every worker may begin the first step. */
-static void leader_first_tokens(struct shard *shard, struct shard_model *model, uint64_t now)
+/* leader_first_look -- see inside.h. Who came back meanwhile has one, or gets it when that is done. */
+void leader_first_look(struct shard_model *model, uint64_t now)
 {
+    struct shard *shard = model->shard;
+    struct leader_model *lead = shard->leads[model->number];
     struct mode_decision first = {
         .step = model->first, .sequence = UINT64_MAX, .verdict = STEPGATE_VERDICT_NONE};
 
-    shard->leads[model->number]->checkpoint.taken_at = now;
-    leader_checkpoint_first(model, now);
+    if (!lead->checkpoint.first || lead->checkpoint.making)
+        return;
+    lead->checkpoint.first = false;
     for (first.rank = 0; first.rank < shard->config.workers; first.rank++)
-        leader_token(shard, model, &first, 0, now);
+        if (lead->absences[first.rank].state == ABSENCE_NONE && !lead->absences[first.rank].over)
+            leader_token(shard, model, &first, 0, now);
+}
+
+/* leader_first_tokens -- the initial values, or those of a checkpoint, are everywhere: every worker may begin the first step. */
+static void leader_first_tokens(struct shard *shard, struct shard_model *model, uint64_t now)
+{
+    struct leader_checkpoint *checkpoint = &shard->leads[model->number]->checkpoint;
+
+    checkpoint->taken_at = now;
+    checkpoint->first = true;
+    leader_checkpoint_first(model, now);
+    leader_first_look(model, now);
 }
 
 /* leader_token_back -- see inside.h. */
