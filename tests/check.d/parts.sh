@@ -104,11 +104,13 @@ part_simulation() {
 
 part_integration() {
     local script quiet="idle_job_uses_no_cpu memory_of_a_ps_keeps_to_the_formula" spins=steps_allocate_nothing_and_lock_nothing
+    local faults=random_faults_end_a_job_as_its_policies_say # 10 jobs, 200 in a long check
     # These look at a job while it rests for so many seconds: not on a busy machine.
     for script in $quiet; do aside try "integration $script" 200 "tests/integration/test_$script"; done
     gather
+    aside try "integration $faults" 1800 "tests/integration/test_$faults"
     for script in tests/integration/test_*; do
-        [[ " $quiet $spins " != *" ${script##*/test_} "* ]] || continue
+        [[ " $quiet $spins $faults " != *" ${script##*/test_} "* ]] || continue
         aside try "integration $(basename "$script" | sed 's/^test_//')" 200 "$script"
     done
     gather
