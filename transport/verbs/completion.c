@@ -122,6 +122,8 @@ static int completion_received(struct endpoint *endpoint, const struct ibv_wc *w
         *used = false;
         return 1;
     }
+    if (endpoint->nudges > 0)
+        endpoint_has_heard(endpoint);
     if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM)
         return completion_frame(endpoint, wc, event);
     *event = (struct stepgate_event){

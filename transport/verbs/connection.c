@@ -10,6 +10,7 @@
 #include "transport/base/error.h"
 #include "transport/verbs/address.h"
 #include "transport/verbs/listener.h"
+#include "transport/verbs/pump.h"
 #include "transport/verbs/verbs.h"
 
 #define CONNECTION_REJ_CONSUMER 28 /* IB_CM_REJ_CONSUMER_DEFINED: the program refused, not the device */
@@ -383,27 +384,51 @@ int connection_event(struct queue *queue, struct stepgate_event *event)
     return connection_news_endpoint(OWNER_OF(news.owner, struct endpoint), &news, event);
 }
 
-/* connection_deadline -- the earliest deadline of connecting endpoints. */
+/* connection_waits -- has an endpoint a deadline? */
+static bool connection_waits(const struct endpoint *endpoint)
+{
+    return endpoint != NULL && (endpoint->nudges > 0 || (endpoint->state >= ENDPOINT_ADDRESS &&
+                                                         endpoint->state <= ENDPOINT_ACCEPTED));
+}
+
+/* connection_deadline -- see connection.h. */
 uint64_t connection_deadline(const struct queue *queue)
 {
     uint64_t earliest = CLOCK_NEVER;
 
-    for (uint32_t i = 0; queue->connecting > 0 && i < queue->capacity; i++) {
-        const struct endpoint *endpoint = queue->slots[i];
-        if (endpoint != NULL && endpoint->state >= ENDPOINT_ADDRESS && endpoint->state <= ENDPOINT_ACCEPTED &&
-            endpoint->deadline < earliest)
-            earliest = endpoint->deadline;
-    }
+    for (uint32_t i = 0; i < queue->capacity; i++)
+        if (connection_waits(queue->slots[i]) && queue->slots[i]->deadline < earliest)
+            earliest = queue->slots[i]->deadline;
     return earliest;
 }
 
-/* connection_expire -- gives up on those that took too long. */
+/*
+ * connection_nudge -- the passive side of siw overlooks what comes between its acceptance and the moment at which its kernel takes the socket over from
+ * the connection manager (siw_accept in the kernel's siw_cm.c): it finds that only when more comes. So the active side, which
+ * speaks first, says something again while it has heard nothing. What device the peer has is not known here: all of iWARP is nudged.
+ */
+static void connection_nudge(struct endpoint *endpoint, uint64_t now)
+{
+    unsigned before = ENDPOINT_NUDGES - endpoint->nudges;
+
+    endpoint->deadline = clock_after(now, (int64_t)ENDPOINT_NUDGE_MS << (before + 1));
+    if (endpoint->nudges == 1)
+        endpoint_has_heard(endpoint); /* that was enough */
+    else
+        endpoint->nudges--;
+    pump_nudge(endpoint);
+}
+
+/* connection_expire -- see connection.h. */
 void connection_expire(struct queue *queue, uint64_t now)
 {
-    for (uint32_t i = 0; queue->connecting > 0 && i < queue->capacity; i++) {
+    for (uint32_t i = 0; queue->connecting + queue->unheard > 0 && i < queue->capacity; i++) {
         struct endpoint *endpoint = queue->slots[i];
-        if (endpoint != NULL && endpoint->state >= ENDPOINT_ADDRESS && endpoint->state <= ENDPOINT_ACCEPTED &&
-            endpoint->deadline <= now)
+        if (!connection_waits(endpoint) || endpoint->deadline > now)
+            continue;
+        if (endpoint->state == ENDPOINT_UP)
+            connection_nudge(endpoint, now);
+        else
             endpoint_close(endpoint, STEPGATE_EUNREACHABLE, "check the address and the network",
                            "no answer within %d ms", endpoint->domain->device->connect_timeout_ms);
     }

@@ -26,9 +26,9 @@ int connection_accept(struct stepgate_request *request, struct stepgate_queue *q
 void connection_refuse(struct stepgate_request *request, const void *hello, uint32_t hello_bytes);
 /* connection_event -- takes one event of the connection manager; returns 1: *event was filled, 0: nothing to tell, -1: there was none. */
 int connection_event(struct queue *queue, struct stepgate_event *event);
-/* connection_deadline -- the earliest deadline of the queue's connecting endpoints. */
+/* connection_deadline -- the earliest deadline of the queue's endpoints: of connecting, or of the next nudge. */
 uint64_t connection_deadline(const struct queue *queue);
-/* connection_expire -- closes connecting endpoints whose deadline is past. */
+/* connection_expire -- closes connecting endpoints whose deadline is past, and nudges the peers of others. */
 void connection_expire(struct queue *queue, uint64_t now);
 
 #endif

@@ -37,6 +37,8 @@ void endpoint_set_state(struct endpoint *endpoint, enum endpoint_state state)
     uint32_t *left = endpoint_counter(endpoint->queue, endpoint->state);
     uint32_t *entered = endpoint_counter(endpoint->queue, state);
 
+    if (state != ENDPOINT_UP)
+        endpoint_has_heard(endpoint);
     if (left != NULL)
         (*left)--;
     if (entered != NULL)
@@ -218,7 +220,19 @@ void endpoint_up(struct endpoint *endpoint)
         (void)seam_modify_qp(endpoint->id->qp, &attr, IBV_QP_MIN_RNR_TIMER);
     }
     endpoint->open_due = endpoint->active;
+    if (endpoint->active && endpoint->domain->device->iwarp) {
+        endpoint->nudges = ENDPOINT_NUDGES;
+        endpoint->deadline = clock_after(clock_now(), ENDPOINT_NUDGE_MS);
+        endpoint->queue->unheard++;
+    }
     pump(endpoint);
+}
+
+/* endpoint_has_heard -- see endpoint.h. */
+void endpoint_has_heard(struct endpoint *endpoint)
+{
+    endpoint->queue->unheard -= endpoint->nudges > 0;
+    endpoint->nudges = 0;
 }
 
 /* endpoint_close -- keeps the first reason; the end comes when the completion queue has been emptied. */

@@ -41,6 +41,8 @@ struct owner {
 
 #define ENDPOINT_STAGES 16U /* registered frames for messages too long for inline */
 #define ENDPOINT_FRAMES_BYTES ((size_t)(CREDIT_RECEIVES + ENDPOINT_STAGES) * FRAME_STRIDE) /* registered */
+#define ENDPOINT_NUDGES 8U
+#define ENDPOINT_NUDGE_MS 20    /* the first, each next one after twice the time */
 #define ENDPOINT_SIGNAL_MAX 16U /* every so many requests one is signalled */
 
 static_assert(ENDPOINT_SIGNAL_MAX <= ENDPOINT_STAGES,
@@ -55,7 +57,8 @@ struct endpoint {
     bool active, has_qp, heard, open_due, held_back;
     enum endpoint_state state;
     uint16_t slot, generation;
-    uint64_t deadline; /* of connecting */
+    uint64_t deadline; /* of connecting, and then of the next nudge */
+    uint8_t nudges;    /* that may still be sent, while nothing has come: see connection_nudge */
     char peer[STEPGATE_ADDRESS_BYTES];
     uint8_t hello[STEPGATE_HELLO_BYTES]; /* ours until it was sent, then the peer's */
     bool hello_came;
@@ -93,6 +96,8 @@ int endpoint_create_qp(struct endpoint *endpoint);
 void endpoint_set_state(struct endpoint *endpoint, enum endpoint_state state);
 /* endpoint_up -- the connection stands. */
 void endpoint_up(struct endpoint *endpoint);
+/* endpoint_has_heard -- something has come, or nothing ever will. */
+void endpoint_has_heard(struct endpoint *endpoint);
 /* endpoint_close -- the connection has broken with a positive code; only the first reason counts. */
 void endpoint_close(struct endpoint *endpoint, int code, const char *remedy, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

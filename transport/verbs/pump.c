@@ -201,3 +201,15 @@ void pump(struct endpoint *endpoint)
     if (endpoint->state == ENDPOINT_UP)
         pump_flush(endpoint, &list);
 }
+
+/* pump_nudge -- see pump.h. */
+void pump_nudge(struct endpoint *endpoint)
+{
+    struct pump_list list = {.count = 0};
+
+    if (endpoint->open_due || !credit_may_send(&endpoint->credit) ||
+        endpoint->sent - endpoint->done >= endpoint->depth)
+        return;
+    pump_header(endpoint, &list, FRAME_CREDIT, 0, false);
+    pump_flush(endpoint, &list);
+}

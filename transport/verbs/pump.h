@@ -7,5 +7,7 @@ struct endpoint;
 
 /* pump -- posts what can be posted; a device that refuses breaks the connection. */
 void pump(struct endpoint *endpoint);
+/* pump_nudge -- posts a frame that says nothing, if there is room for one. */
+void pump_nudge(struct endpoint *endpoint);
 
 #endif

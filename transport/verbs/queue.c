@@ -330,7 +330,7 @@ static int queue_slow(struct queue *queue, struct stepgate_event *events, int ma
         n += one;
     }
     event_drain(queue);
-    if (queue->connecting > 0)
+    if (queue->connecting + queue->unheard > 0)
         connection_expire(queue, clock_now());
     return n;
 }
@@ -404,7 +404,7 @@ int queue_arm(struct stepgate_queue *queue)
     inner->armed = true;
     if (seam_req_notify(inner->cq) != 0 || queue_refill(inner) != NULL)
         return 1;
-    if (inner->connecting > 0) {
+    if (inner->connecting + inner->unheard > 0) {
         uint64_t at = connection_deadline(inner);
         struct itimerspec when = {
             .it_value = {.tv_sec = (time_t)(at / 1000000000), .tv_nsec = (long)(at % 1000000000)}};

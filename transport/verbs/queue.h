@@ -47,6 +47,7 @@ struct queue {
     uint32_t held_count;
     uint32_t held_back;                    /* endpoints with operations that the next poll hands over */
     uint32_t connecting, closing, failing; /* endpoints in these states */
+    uint32_t unheard;                      /* endpoints that may have to nudge their peers */
     uint64_t polls;
     unsigned cq_events; /* taken, not acknowledged */
     bool armed;

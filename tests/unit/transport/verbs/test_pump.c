@@ -10,7 +10,9 @@
 
 #include <cmocka.h>
 
+#include "transport/base/clock.h"
 #include "transport/verbs/completion.h"
+#include "transport/verbs/connection.h"
 #include "transport/verbs/endpoint.h"
 #include "transport/verbs/post.h"
 #include "transport/verbs/pump.h"
@@ -371,6 +373,78 @@ static void completion_of_an_endpoint_that_is_gone_is_ignored(void **state)
     assert_true(used);
 }
 
+/* bench_iwarp -- the connection stands, and the opening frame went out. */
+static void bench_iwarp(struct bench *bench)
+{
+    bench->device.iwarp = true;
+    bench->endpoint.state = ENDPOINT_NEW;
+    endpoint_up(&bench->endpoint);
+    assert_int_equal(noted_count, 1);
+}
+
+/* bench_nudged -- whether the next deadline, and no earlier one, brings a frame that says nothing. */
+static void bench_nudged(struct bench *bench)
+{
+    uint64_t at = connection_deadline(&bench->queue);
+    uint32_t before = noted_count;
+    struct frame frame;
+
+    assert_true(at != CLOCK_NEVER);
+    connection_expire(&bench->queue, at - 1);
+    assert_int_equal(noted_count, before);
+    connection_expire(&bench->queue, at);
+    assert_int_equal(noted_count, before + 1);
+    assert_true(frame_unpack(noted_data[before], FRAME_HEADER_BYTES, &frame));
+    assert_int_equal(frame.kind, FRAME_CREDIT);
+    assert_int_equal(frame.credits, 0);
+}
+
+static void active_side_of_iwarp_says_something_again_until_it_has_heard(void **state)
+{
+    struct bench *bench = *state;
+    const struct frame answer = {.kind = FRAME_CREDIT};
+    struct stepgate_event event;
+    bool used;
+
+    bench_iwarp(bench);
+    for (int i = 0; i < 3; i++)
+        bench_nudged(bench);
+    frame_pack(&answer, endpoint_receive(&bench->endpoint, 0));
+    const struct ibv_wc wc = {.wr_id = queue_request_id(&bench->endpoint, true, 0),
+                              .status = IBV_WC_SUCCESS,
+                              .opcode = IBV_WC_RECV,
+                              .byte_len = FRAME_HEADER_BYTES};
+    assert_int_equal(completion_handle(&bench->queue, &wc, &event, &used), 0);
+    assert_true(connection_deadline(&bench->queue) == CLOCK_NEVER);
+    connection_expire(&bench->queue, UINT64_MAX);
+    assert_int_equal(noted_count, 4);
+    assert_int_equal(bench->queue.unheard, 0);
+}
+
+static void active_side_of_iwarp_does_not_say_nothing_for_ever(void **state)
+{
+    struct bench *bench = *state;
+
+    bench_iwarp(bench);
+    for (unsigned i = 0; i < ENDPOINT_NUDGES; i++)
+        bench_nudged(bench);
+    assert_true(connection_deadline(&bench->queue) == CLOCK_NEVER);
+    assert_int_equal(bench->queue.unheard, 0);
+    assert_int_equal(bench->endpoint.state, ENDPOINT_UP);
+}
+
+static void broken_connection_is_not_nudged(void **state)
+{
+    struct bench *bench = *state;
+
+    bench_iwarp(bench);
+    endpoint_close(&bench->endpoint, STEPGATE_EPEER, NULL, "a cable is out");
+    assert_true(connection_deadline(&bench->queue) == CLOCK_NEVER);
+    assert_int_equal(bench->queue.unheard, 0);
+    connection_expire(&bench->queue, UINT64_MAX);
+    assert_int_equal(noted_count, 1);
+}
+
 int main(void)
 {
 #define BENCH(name) cmocka_unit_test_setup_teardown(name, bench_open, bench_close)
@@ -388,6 +462,9 @@ int main(void)
         BENCH(device_that_refuses_breaks_the_connection_and_each_flagged_operation_is_reported),
         BENCH(access_outside_the_grant_is_refused_here),
         BENCH(completion_of_an_endpoint_that_is_gone_is_ignored),
+        BENCH(active_side_of_iwarp_says_something_again_until_it_has_heard),
+        BENCH(active_side_of_iwarp_does_not_say_nothing_for_ever),
+        BENCH(broken_connection_is_not_nudged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
