@@ -5,17 +5,23 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/lsan_interface.h>
 #endif
 
+#include "tests/faults/program.h"
+
 #define JOB_MS 6000 /* of a wait, where a machine is not slow */
 #define JOB_STEPS 4
+#define JOB_TEXT_BYTES 8192
 #define JOB_DENSE 3000
 #define JOB_ROWS 40
 #define JOB_WIDTH 4
@@ -37,6 +43,8 @@ struct job_ps {
     struct stepgate_server *server; /* while it runs */
     char address[STEPGATE_ADDRESS_BYTES];
     bool listens;
+    pthread_t thread; /* of the program */
+    bool runs;
 };
 
 struct job_state {
@@ -53,6 +61,7 @@ struct job_state {
     bool will_not; /* a ps that never listens */
     bool lost;     /* the ps that the plan loses */
     bool reached, observed;
+    int streams; /* what the program writes; -1: there is none */
     struct job_ps ps[JOB_PS];
     uint64_t end; /* the step that is looked at and not made */
 };
@@ -71,6 +80,8 @@ struct job_actor {
 /* The test's own threads are none of the points, and are there before any is armed. */
 int __real_pthread_create(pthread_t *out, const pthread_attr_t *how, void *(*body)(void *), void *context);
 int __real_pthread_join(pthread_t thread, void **result);
+/* Nor are its looks at what the program writes. */
+ssize_t __real_pread(int fd, void *data, size_t bytes, off_t at);
 
 /* job_log -- a line of the library's. */
 static void job_log(void *context, int level, const char *line)
@@ -198,6 +209,34 @@ static void job_gate(struct job_state *state)
     pthread_mutex_unlock(&state->lock);
 }
 
+/* job_text -- what the program has written so far. */
+static void job_text(const struct job_state *state, char out[JOB_TEXT_BYTES])
+{
+    ssize_t got = __real_pread(state->streams, out, JOB_TEXT_BYTES - 1, 0);
+
+    out[got > 0 ? got : 0] = 0;
+}
+
+/* job_look_for -- has the program said where it listens? The lock is held. */
+static void job_look_for(struct job_state *state)
+{
+    struct timespec soon;
+    char text[JOB_TEXT_BYTES];
+
+    job_text(state, text);
+    const char *at = strstr(text, "\nlistening ");
+    if (at != NULL && strchr(at + 1, '\n') != NULL) {
+        sscanf(at, "\nlistening %63s", state->ps[0].address);
+        state->ps[0].listens = true;
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &soon);
+    soon.tv_nsec += 2000000;
+    soon.tv_sec += soon.tv_nsec / 1000000000;
+    soon.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&state->moved, &state->lock, &soon);
+}
+
 /* job_address -- waits for the first `count` ps; false: one of them never comes. */
 static bool job_address(struct job_state *state, unsigned count)
 {
@@ -208,7 +247,9 @@ static bool job_address(struct job_state *state, unsigned count)
         all = true;
         for (unsigned p = 0; p < count; p++)
             all = all && state->ps[p].listens;
-        if (!all)
+        if (!all && state->plan->program)
+            job_look_for(state);
+        else if (!all)
             pthread_cond_wait(&state->moved, &state->lock);
     }
     pthread_mutex_unlock(&state->lock);
@@ -219,9 +260,12 @@ static bool job_address(struct job_state *state, unsigned count)
 static void job_stop(struct job_state *state, unsigned first, unsigned count)
 {
     pthread_mutex_lock(&state->lock);
-    for (unsigned p = first; p < first + count; p++)
+    for (unsigned p = first; p < first + count; p++) {
         if (state->ps[p].server != NULL)
             stepgate_server_stop(state->ps[p].server);
+        if (state->ps[p].runs)
+            pthread_kill(state->ps[p].thread, SIGTERM);
+    }
     pthread_mutex_unlock(&state->lock);
 }
 
@@ -255,6 +299,44 @@ static int job_serve_once(struct job_actor *actor)
     }
     stepgate_server_delete(&server);
     return status;
+}
+
+/* job_program -- the thread of a ps that is the program. */
+static void *job_program(void *context)
+{
+    struct job_actor *actor = context;
+    struct job_state *state = actor->state;
+    struct job_ps *ps = &state->ps[0];
+    char hosts[STEPGATE_ADDRESS_BYTES + 8], file[256], join[16], text[JOB_TEXT_BYTES];
+    char *argv[] = {
+        "stepgate-ps",    "--ps-hosts",         hosts, "--workers=2",    "--transport", "shm",
+        "--insecure",     "--address-file",     file,  "--join-timeout", join,          "--lanes=2",
+        "--liveness=20s", "--close-timeout=2s", NULL};
+
+    snprintf(hosts, sizeof(hosts), "%s:0", state->ground->host);
+    snprintf(file, sizeof(file), "%s/address", state->folder);
+    snprintf(join, sizeof(join), "%ds", 3 * state->ground->slowness);
+    job_gate(state);
+    pthread_mutex_lock(&state->lock);
+    ps->thread = pthread_self();
+    ps->runs = true;
+    pthread_mutex_unlock(&state->lock);
+    int status = program_ps((int)(sizeof(argv) / sizeof(argv[0])) - 1, argv);
+    pthread_mutex_lock(&state->lock);
+    ps->runs = false;
+    state->will_not = true; /* whoever has not heard by now where it listens */
+    pthread_cond_broadcast(&state->moved);
+    pthread_mutex_unlock(&state->lock);
+    job_text(state, text);
+    job_log(state->report, STEPGATE_LOG_INFO, text);
+    if (status != 0 && status != 128 + SIGTERM) {
+        actor->end->status = -status;
+        actor->end->error.code = status;
+        snprintf(actor->end->error.text, sizeof(actor->end->error.text), "%s",
+                 strstr(text, "ps 0: ") != NULL || strstr(text, "stepgate-ps: ") != NULL ? "its streams tell"
+                                                                                         : "");
+    }
+    return NULL;
 }
 
 /* job_serve -- a ps's thread; the one that is lost is started again. */
@@ -509,6 +591,8 @@ static void *(*job_body(const struct job_state *state, int number))(void *)
         return job_work;
     if (number == JOB_OBSERVER)
         return state->plan->observes ? job_observe : NULL;
+    if (state->plan->program)
+        return number == JOB_FIRST_PS ? job_program : NULL;
     return number - JOB_FIRST_PS < (int)state->ps_count ? job_serve : NULL;
 }
 
@@ -556,6 +640,17 @@ static long job_descriptors(void)
     return count;
 }
 
+/* job_streams -- where this process writes to from now on. */
+static int job_streams(void)
+{
+    int file = memfd_create("streams", MFD_CLOEXEC);
+
+    if (file < 0 || dup2(file, STDOUT_FILENO) < 0 || dup2(file, STDERR_FILENO) < 0)
+        abort();
+    setvbuf(stdout, NULL, _IONBF, 0);
+    return file;
+}
+
 /* job_secret -- the file of those that have one. */
 static void job_secret(const struct job_state *state)
 {
@@ -584,6 +679,7 @@ void job_run(const struct job_plan *plan, const struct job_ground *ground, const
     pthread_mutex_init(&state.lock, NULL);
     pthread_cond_init(&state.moved, NULL);
     state.end = JOB_STEPS;
+    state.streams = plan->program ? job_streams() : -1;
     state.records = !plan->again;
     job_secret(&state);
     if (plan->again) {

@@ -34,7 +34,8 @@ struct job_plan {
     bool secret;   /* in a file, which all of them read */
     bool
         loses; /* the last ps is stopped in mid-training, and comes back: the job goes back to a checkpoint */
-    bool varies; /* its values are not the same each time */
+    bool program; /* the ps is stepgate-ps, which reads its flags and writes to its streams */
+    bool varies;  /* its values are not the same each time */
 };
 
 /* Where it is done. */

@@ -31,6 +31,7 @@ static const struct job_plan main_plans[] = {
     {.name = "records", .keys = main_momentum, .sets = true},
     {.name = "replays", .keys = main_momentum, .sets = true, .again = true},
     {.name = "tf", .keys = main_tf, .varies = true},
+    {.name = "program", .keys = main_momentum, .program = true},
     {.name = "rewinds", .keys = main_momentum, .checkpoints = true, .two = true, .loses = true},
 };
 
