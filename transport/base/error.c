@@ -32,7 +32,10 @@ int error_set(int code, int os_errno, const char *remedy, const char *format, ..
     if (os_errno != 0 && length >= 0 && (size_t)length < sizeof(text)) {
         char buffer[96];
         const char *words = strerror_r(os_errno, buffer, sizeof(buffer));
-        snprintf(text + length, sizeof(text) - (size_t)length, ": %s", words);
+        size_t bytes = strlen(words);
+        /* Whoever passes an error on, in words of his own around its text, has them there already. */
+        if ((size_t)length < bytes || strcmp(text + length - bytes, words) != 0)
+            snprintf(text + length, sizeof(text) - (size_t)length, ": %s", words);
     }
     char advice[sizeof(error->remedy)];
     snprintf(advice, sizeof(advice), "%s", remedy != NULL ? remedy : "");

@@ -83,6 +83,18 @@ static void an_error_may_quote_the_one_before(void **state)
     assert_string_equal(last().text, "inner");
 }
 
+static void an_error_that_is_passed_on_has_the_words_of_the_operating_system_once(void **state)
+{
+    (void)state;
+    error_set(STEPGATE_ELIMIT, ENOMEM, NULL, "no more queue pairs");
+    struct stepgate_error why = last();
+    error_set(why.code, why.os_errno, why.remedy, "ps 0: %s", why.text);
+    assert_string_equal(last().text, "ps 0: no more queue pairs: Cannot allocate memory");
+    assert_int_equal(last().os_errno, ENOMEM);
+    error_set(STEPGATE_ESYSTEM, EIO, NULL, "x"); /* shorter than the words */
+    assert_string_equal(last().text, "x: Input/output error");
+}
+
 static void a_text_that_is_too_long_is_cut_and_ends(void **state)
 {
     (void)state;
@@ -152,6 +164,7 @@ int main(void)
         cmocka_unit_test(setting_an_error_returns_its_negative_code_and_keeps_its_words),
         cmocka_unit_test(an_error_is_one_line_whatever_its_arguments_hold),
         cmocka_unit_test(the_words_of_the_operating_system_follow_the_text),
+        cmocka_unit_test(an_error_that_is_passed_on_has_the_words_of_the_operating_system_once),
         cmocka_unit_test(a_new_error_forgets_peer_and_step_of_the_old_one),
         cmocka_unit_test(an_error_may_quote_the_one_before),
         cmocka_unit_test(a_text_that_is_too_long_is_cut_and_ends),
