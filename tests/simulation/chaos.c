@@ -292,6 +292,7 @@ static void chaos_run(struct chaos *chaos)
         }
         chaos->ran = chaos->ran || chaos_runs(chaos);
         chaos_fault_move(chaos, now);
+        chaos_repeat(chaos, now);
         int busy = chaos_round(chaos, false);
         if (!busy)
             busy = chaos_round(chaos, true);
@@ -328,7 +329,6 @@ static void chaos_judge(struct chaos *chaos)
 {
     bool complete = chaos_complete(chaos);
 
-    chaos->may_fail = chaos->may_fail || (chaos->gone && chaos->back);
     for (uint32_t s = 0; s < chaos->shards && !chaos->may_fail; s++)
         if (!complete && chaos->ps[s].over && chaos->ps[s].status != 0)
             chaos_wrong(chaos, "ps %u ended with %d: %s", s, chaos->ps[s].status, chaos->ps[s].error.text);

@@ -34,6 +34,7 @@ struct chaos_counts {
     uint64_t killed_ps, killed_leaders, arrows[CHAOS_ARROWS], frozen_ps, ps_again, ps_failed, ps_back;
     uint64_t short_partitions, long_partitions, broken;
     uint64_t rewound_begins, checkpoints, restores, steps, again, other_sets, shrunk_steps, pulls, arrays;
+    uint64_t repeated_commits, repeated_tokens;
     struct world_counts world;
 };
 

@@ -19,7 +19,7 @@ static int fault_kind(const struct chaos *chaos, struct random_source *random)
 
     if ((kind == CHAOS_KILL_PS || kind == CHAOS_FREEZE_PS) && !chaos->rewinds)
         return random_chance(random, 100) ? kind : CHAOS_KILL_WORKER;
-    if (kind == CHAOS_FREEZE_WORKER && chaos->lost != CHAOS_LOST_WAIT)
+    if (kind == CHAOS_FREEZE_WORKER && chaos->lost == CHAOS_LOST_FAIL)
         return CHAOS_KILL_WORKER; /* who was given up still reads, and where the others go on without it what it reads is gone */
     return kind;
 }
@@ -140,12 +140,12 @@ static void fault_freeze_worker(struct chaos *chaos, struct chaos_fault *fault, 
         return;
     fault_freeze(fault, worker->node, now);
     chaos->counts->frozen_workers += fault->one != NULL;
-    /* Where both go back to a checkpoint each may find its rank taken on some ps by the other. */
-    if (fault->one != NULL && !chaos->rewinds && random_chance(&chaos->random, 800) &&
+    if (fault->one != NULL && random_chance(&chaos->random, 800) &&
         chaos->start_at[fault->rank] == CLOCK_NEVER) {
         chaos->start_at[fault->rank] =
             now + CHAOS_LIVENESS_MS * CLOCK_MS + random_below(&chaos->random, FAULT_RESTART_MS * CLOCK_MS);
         chaos->counts->replaced_workers++;
+        chaos->gone = true; /* where both go back, each may find its rank taken on some ps by the other */
     }
 }
 
@@ -285,6 +285,7 @@ static bool fault_first(const struct chaos *chaos, bool of_worker)
 /* fault_supervise -- who has failed is started again, as a launcher does. */
 static void fault_supervise(struct chaos *chaos, uint64_t now)
 {
+    chaos->may_fail = chaos->may_fail || (chaos->gone && chaos->back);
     for (uint32_t w = 0; w < chaos->shape.workers; w++) {
         struct chaos_worker *worker = chaos->worker[w];
         if (worker->state == CHAOS_FAILED && !chaos->may_fail && chaos->restarts_left > 0 &&

@@ -129,6 +129,12 @@ struct chaos_step {
     bool carries;   /* nobody's was applied */
 };
 
+/* What a leader has said, in which of its lives (a commit), or to which process (a token); whose 0: nothing. */
+struct chaos_said {
+    struct message message;
+    uint64_t whose;
+};
+
 struct chaos {
     struct random_source random, work,
         entropy; /* of the driver; of processes; what a process takes for random */
@@ -161,6 +167,7 @@ struct chaos {
     uint64_t decided;    /* decisions so far */
     bool leads;          /* the leader that there is has decided something */
     uint64_t leads_next; /* the step that it must decide next */
+    struct chaos_said old_commit, token[SHAPE_WORKERS_MAX], old_token[SHAPE_WORKERS_MAX];
     unsigned idle_rounds;
     FILE *trace;
     char wrong[512];
@@ -205,6 +212,13 @@ uint64_t chaos_fault_deadline(const struct chaos *chaos);
 void chaos_fault_last(struct chaos *chaos);
 /* chaos_fault_arrow -- the commit has got there on that ps, which may die of it at once. */
 void chaos_fault_arrow(struct chaos *chaos, int arrow, const struct shard *shard);
+
+/* chaos_repeat: what is said again. */
+void chaos_repeat(struct chaos *chaos, uint64_t now);
+/* chaos_repeat_order, chaos_repeat_token -- it was said. */
+void chaos_repeat_order(struct chaos *chaos, const struct shard *shard, const struct message *message);
+void chaos_repeat_token(struct chaos *chaos, const struct shard *leader, uint32_t rank,
+                        const struct message *message);
 
 /* chaos_oracle: what must come out */
 int chaos_oracle_start(struct chaos *chaos);

@@ -262,8 +262,8 @@ void chaos_oracle_pulled(struct chaos *chaos, const struct chaos_worker *worker,
     const struct reference *r = &chaos->reference;
     bool lockstep = shape_lockstep(&chaos->shape);
 
-    if (!chaos->exact || v->kind == STEPGATE_AUX || worker->replaced || chaos->wrong[0] != 0)
-        return; /* who is replaced may read what others have written since, until it is told */
+    if (!chaos->exact || v->kind == STEPGATE_AUX || chaos->wrong[0] != 0)
+        return;
     chaos->counts->pulls++;
     if (step < worker->step || (lockstep && step != worker->step) || step > r->step)
         chaos_wrong(chaos, "worker %u pulls step %llu in step %llu, decided are %llu", worker->rank,

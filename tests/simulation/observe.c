@@ -248,8 +248,10 @@ void __wrap_shard_order(struct shard *shard, const struct message *message, uint
         observed->old_commit = *message;
         observed->old_commit_there = true;
     }
-    if (chaos_played != NULL && message->kind == MESSAGE_COMMIT)
+    if (chaos_played != NULL && message->kind == MESSAGE_COMMIT) {
+        chaos_repeat_order(chaos_played, shard, message);
         chaos_fault_arrow(chaos_played, CHAOS_ORDERED, shard);
+    }
     __real_shard_order(shard, message, now);
 }
 
@@ -282,8 +284,10 @@ void __wrap_shard_send(struct shard *shard, uint32_t rank, const struct message 
     for (uint32_t s = 0; observed != NULL && message->kind == MESSAGE_RELEASED && s < observed->shards; s++)
         if (observed->ps[s].shard == shard)
             observe_released(observed, s, rank, message->sequence);
-    if (chaos_played != NULL && message->kind == MESSAGE_TOKEN)
+    if (chaos_played != NULL && message->kind == MESSAGE_TOKEN) {
+        chaos_repeat_token(chaos_played, shard, rank, message);
         chaos_fault_arrow(chaos_played, CHAOS_TOLD, shard);
+    }
     __real_shard_send(shard, rank, message, now);
 }
 
