@@ -162,7 +162,9 @@ part_valgrind() {
 }
 
 part_guest() {
+    local most=900
+    [ "${CHECK_MODE:-}" != full ] || most=3600
     if try "prepare the guest" 600 tests/testbed/prepare; then
-        tally "guest" 900 tests/testbed/suite
+        tally "guest" $most tests/testbed/suite
     fi
 }
