@@ -410,7 +410,8 @@ static void absence_end(struct shard_model *model, uint32_t rank, uint64_t now)
     absence->over = true;
     lead->absent--;
     leader_token_back(shard, model, rank, absence->begins, now);
-    log_line(&shard->config.log, LOG_INFO, "worker %u is back, and begins with step %llu of model %s", rank,
+    log_line(&shard->config.log, LOG_INFO, "worker %u %s, and begins with step %llu of model %s", rank,
+             absence->incarnation == 0 ? "has come late" : "is back",
              (unsigned long long)mode_step(lead->mode), model->model->name);
 }
 

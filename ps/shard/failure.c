@@ -63,11 +63,15 @@ static void leader_missed(const struct shard *shard, const struct shard_model *m
                   "shrink "
                   "goes on",
             "step %llu of model %s takes %u contributions, and there are %u of %u workers: worker %u is "
-            "lost%s: "
+            "%s%s: "
             "%.300s",
             step, model->model->name, mode_needed(shard->leads[model->number]->mode),
             mode_there(shard->leads[model->number]->mode), shard->config.workers, d->rank,
-            shard->config.lost == MODE_LOST_WAIT ? ", and did not come back" : "", member->cause.text);
+            member->late ? "missing" : "lost",
+            shard->config.lost != MODE_LOST_WAIT ? ""
+            : member->late                       ? ", and did not come"
+                                                 : ", and did not come back",
+            member->cause.text);
 }
 
 /* leader_fail -- see inside.h. */

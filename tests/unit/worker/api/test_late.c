@@ -123,7 +123,7 @@ static void a_step_that_needs_it_names_it(void **state)
 
     (void)state;
     up(&c, fails, NULL);
-    ended(&c, STEPGATE_ELOST, "worker 2 is lost: it had not come when the job began");
+    ended(&c, STEPGATE_ELOST, "worker 2 is missing: it had not come when the job began");
 }
 
 static void nobody_comes_late_in_other_modes(void **state)
