@@ -4,10 +4,11 @@
 #include "worker/session/inside.h"
 
 #define FAULT_WAIT_NS (CLOCK_MS / 2)
-#define FAULT_SHORT_MS 300    /* what nobody is given up for */
-#define FAULT_LONG_MS 1500    /* what somebody is given up for, at least, */
-#define FAULT_LONGER_MS 3000  /* and at most so much more */
-#define FAULT_RESTART_MS 2500 /* until a process is started again, at most */
+#define FAULT_SHORT_MS 300              /* what nobody is given up for */
+#define FAULT_LONG_MS 1500              /* what somebody is given up for, at least, */
+#define FAULT_LONGER_MS 3000            /* and at most so much more */
+#define FAULT_NOTICED_NS (5 * CLOCK_MS) /* until everybody knows of an accident */
+#define FAULT_RESTART_MS 2500           /* until a process is started again, at most */
 
 /* fault_kind -- of one fault. What somebody is given up for asks for a job that knows how to go on. */
 static int fault_kind(const struct chaos *chaos, struct random_source *random)
@@ -198,7 +199,7 @@ static void fault_break(struct chaos *chaos, const struct chaos_fault *fault)
         return;
     world_disconnect(link->endpoint);
     chaos->counts->broken++;
-    if (!chaos->rebuilds && chaos->lost == CHAOS_LOST_FAIL)
+    if (!chaos->rebuilds && (chaos->lost == CHAOS_LOST_FAIL || !fault_loses(chaos, fault)))
         chaos->may_fail = true;
 }
 
@@ -208,6 +209,7 @@ static void fault_happens(struct chaos *chaos, struct chaos_fault *fault, uint64
     fault->done = true;
     if (chaos->ends)
         return;
+    chaos->accident_at = now;
     switch (fault->kind) {
     case CHAOS_KILL_WORKER: fault_kill_worker(chaos, fault, now); break;
     case CHAOS_KILL_PS: fault_kill_ps(chaos, fault, now); break;
@@ -338,8 +340,10 @@ void chaos_fault_move(struct chaos *chaos, uint64_t now)
 /* chaos_fault_last -- see the header. */
 void chaos_fault_last(struct chaos *chaos)
 {
+    uint64_t now = world_now_ns(chaos->world);
+
     chaos->ends = true;
-    if (!chaos_runs(chaos)) /* somebody is lost already */
+    if (!chaos_runs(chaos) || now < chaos->accident_at + FAULT_NOTICED_NS) /* somebody is lost already */
         chaos->may_fail = true;
     for (uint32_t i = 0; i < chaos->fault_count; i++)
         if (chaos->faults[i].ends != CLOCK_NEVER && chaos->faults[i].lasts >= FAULT_LONG_MS * CLOCK_MS)

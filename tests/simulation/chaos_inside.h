@@ -157,9 +157,10 @@ struct chaos {
     uint64_t start_at[SHAPE_WORKERS_MAX];           /* of the next one; CLOCK_NEVER: none */
     struct chaos_fault faults[CHAOS_FAULTS_MAX];
     uint32_t fault_count, restarts_left;
-    bool ran;        /* every ps has begun to take steps */
-    bool ends;       /* somebody has begun to leave */
-    bool may_fail;   /* the job need not come to its end */
+    bool ran;             /* every ps has begun to take steps */
+    bool ends;            /* somebody has begun to leave */
+    uint64_t accident_at; /* the newest one */
+    bool may_fail;        /* the job need not come to its end */
     bool gone, back; /* some rank for good; the job went back to a checkpoint, for which it needs everybody */
     struct reference reference;
     struct contribution_log logs[SHAPE_WORKERS_MAX];
