@@ -345,9 +345,13 @@ void chaos_fault_last(struct chaos *chaos)
     chaos->ends = true;
     if (!chaos_runs(chaos) || now < chaos->accident_at + FAULT_NOTICED_NS) /* somebody is lost already */
         chaos->may_fail = true;
-    for (uint32_t i = 0; i < chaos->fault_count; i++)
-        if (chaos->faults[i].ends != CLOCK_NEVER && chaos->faults[i].lasts >= FAULT_LONG_MS * CLOCK_MS)
+    for (uint32_t i = 0; i < chaos->fault_count; i++) {
+        const struct chaos_fault *fault = &chaos->faults[i];
+        bool lasts = fault->ends != CLOCK_NEVER && fault->lasts >= FAULT_LONG_MS * CLOCK_MS,
+             cuts = fault->kind == CHAOS_BREAK && fault->done && !chaos->rebuilds;
+        if (lasts || cuts)
             chaos->may_fail = true;
+    }
 }
 
 /* chaos_fault_deadline -- see the header. */

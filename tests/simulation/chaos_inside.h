@@ -113,9 +113,10 @@ struct chaos_worker {
     uint64_t step; /* the newest one that it has begun */
     uint32_t round;
     uint64_t begins;
-    bool told; /* something is to be told of the contribution before */
-    bool done; /* pulls for the last time */
-    bool all;  /* pulls everything at once, first */
+    uint64_t life; /* of the leader that it began under: what it hears of another one may be void */
+    bool told;     /* something is to be told of the contribution before */
+    bool done;     /* pulls for the last time */
+    bool all;      /* pulls everything at once, first */
     uint32_t next, order[SHAPE_VARIABLES_MAX];
     struct contribution open;
     bool opened;
@@ -167,6 +168,7 @@ struct chaos {
     struct chaos_step steps[CHAOS_STEPS_MAX];
     uint64_t decided;    /* decisions so far */
     bool leads;          /* the leader that there is has decided something */
+    uint64_t lives;      /* of leaders */
     uint64_t leads_next; /* the step that it must decide next */
     struct chaos_said old_commit, token[SHAPE_WORKERS_MAX], old_token[SHAPE_WORKERS_MAX];
     unsigned idle_rounds;

@@ -262,7 +262,7 @@ void chaos_oracle_pulled(struct chaos *chaos, const struct chaos_worker *worker,
     const struct reference *r = &chaos->reference;
     bool lockstep = shape_lockstep(&chaos->shape);
 
-    if (!chaos->exact || v->kind == STEPGATE_AUX || chaos->wrong[0] != 0)
+    if (!chaos->exact || v->kind == STEPGATE_AUX || worker->life != chaos->lives || chaos->wrong[0] != 0)
         return;
     chaos->counts->pulls++;
     if (step < worker->step || (lockstep && step != worker->step) || step > r->step)
@@ -282,7 +282,7 @@ void chaos_oracle_told(struct chaos *chaos, const struct chaos_worker *worker,
     if (chaos->exact && info->step > chaos->reference.step)
         chaos_wrong(chaos, "worker %u begins step %llu, decided are %llu", worker->rank,
                     (unsigned long long)info->step, (unsigned long long)chaos->reference.step);
-    if (!chaos->exact || info->rewound || !worker->told)
+    if (!chaos->exact || info->rewound || !worker->told || worker->life != chaos->lives)
         return;
     bool in = info->verdict_step < chaos->reference.step &&
               (chaos->steps[info->verdict_step].ranks >> worker->rank & 1u) != 0,

@@ -119,8 +119,10 @@ int chaos_ps_start(struct chaos_ps *ps, bool again)
         status = server_lane(ps, l, incarnation);
     if (status == 0)
         status = server_shard(ps, incarnation, again);
-    if (ps->number == 0)
+    if (ps->number == 0) {
         chaos->leads = false;
+        chaos->lives++;
+    }
     return status;
 }
 

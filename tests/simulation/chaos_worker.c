@@ -241,6 +241,8 @@ static int worker_begin(struct chaos_worker *w)
 
     if (status != 0)
         return worker_answer(w, status, w->state);
+    if (info.rewound || !w->begun)
+        w->life = chaos->lives;
     chaos_oracle_told(chaos, w, &info);
     bool more = w->begun && !info.rewound && info.step == w->step && shape_lockstep(&chaos->shape);
     chaos->counts->rewound_begins += (uint64_t)info.rewound;
