@@ -199,7 +199,7 @@ static void fault_break(struct chaos *chaos, const struct chaos_fault *fault)
         return;
     world_disconnect(link->endpoint);
     chaos->counts->broken++;
-    if (!chaos->rebuilds && (chaos->lost == CHAOS_LOST_FAIL || !fault_loses(chaos, fault)))
+    if (!chaos->rebuilds && chaos->lost != CHAOS_LOST_WAIT)
         chaos->may_fail = true;
 }
 
