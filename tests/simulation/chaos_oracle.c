@@ -254,10 +254,7 @@ void chaos_oracle_ordered(struct chaos *chaos, uint32_t ps, struct chaos_lane *l
                     (unsigned long long)order->step);
 }
 
-/*
- * chaos_oracle_pulled -- see the header. What is private to a worker nobody else knows; and who was replaced while it stood still may see what the others have written
- * since, in the midst of a pull, before it is told: nothing that it makes of it counts.
- */
+/* chaos_oracle_pulled -- see the header. What is private to a worker nobody else knows. */
 void chaos_oracle_pulled(struct chaos *chaos, const struct chaos_worker *worker, uint32_t variable,
                          const void *value, uint64_t step)
 {
@@ -265,8 +262,7 @@ void chaos_oracle_pulled(struct chaos *chaos, const struct chaos_worker *worker,
     const struct reference *r = &chaos->reference;
     bool lockstep = shape_lockstep(&chaos->shape);
 
-    if (!chaos->exact || v->kind == STEPGATE_AUX || worker->replaced || worker->life != chaos->lives ||
-        chaos->wrong[0] != 0)
+    if (!chaos->exact || v->kind == STEPGATE_AUX || worker->life != chaos->lives || chaos->wrong[0] != 0)
         return;
     chaos->counts->pulls++;
     if (step < worker->step || (lockstep && step != worker->step) || step > r->step)

@@ -189,8 +189,8 @@ static int pulls_one(struct session_model *model, uint32_t variable)
         return 0;
     }
 #endif
-    if (pulls_there(model, v))
-        return 0;
+    if (pulls_there(model, v)) /* where it is read in place it may be gone since */
+        return !v->in_place || pulls_untouched(model, v) ? 0 : -STEPGATE_EAGAIN;
     int status = session_memory_value(model, variable);
     if (status != 0)
         return status;
