@@ -79,8 +79,6 @@ WRAP(int, access, -1, EACCES, (const char *path, int mode), (path, mode))
 /* Descriptors. */
 WRAP(int, memfd_create, -1, EMFILE, (const char *name, unsigned flags), (name, flags))
 WRAP(int, epoll_create1, -1, EMFILE, (int flags), (flags))
-WRAP(int, epoll_ctl, -1, ENOSPC, (int epoll, int what, int fd, struct epoll_event *event),
-     (epoll, what, fd, event))
 WRAP(int, eventfd, -1, EMFILE, (unsigned count, int flags), (count, flags))
 WRAP(int, timerfd_create, -1, EMFILE, (int clock, int flags), (clock, flags))
 WRAP(int, pidfd_open, -1, EMFILE, (pid_t pid, unsigned flags), (pid, flags))
@@ -155,6 +153,17 @@ ssize_t __wrap_write(int fd, const void *data, size_t bytes)
     if (wrap_is_file(fd) && point_reached(POINT_SYSTEM, "write", ENOSPC, __builtin_return_address(0)))
         return -1;
     return __real_write(fd, data, bytes);
+}
+
+int __real_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event);
+/* __wrap_epoll_ctl -- what is in a set can always be taken out of it: code that could not rely on that would have to keep what the set points to for ever. */
+int __wrap_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event)
+{
+    if (what != EPOLL_CTL_DEL &&
+        point_reached(POINT_SYSTEM, "epoll_ctl", ENOSPC, __builtin_return_address(0)))
+        return -1;
+    return __real_epoll_ctl(epoll, what, fd, event);
 }
 
 int __real_fclose(FILE *file);
